@@ -1,0 +1,81 @@
+"""Where tasks come from: the countdown generator, named sets, and the user's own files."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+from collections.abc import Callable, Sequence
+from difflib import get_close_matches
+from functools import partial
+from pathlib import Path
+
+from reasoning.tasks import countdown
+from reasoning.tasks.base import TaskError, TaskSpec
+from reasoning.tasks.named import NAMED_SETS, load_hub
+from reasoning.tasks.records import READERS, check_verifier, read_records, to_tasks
+from reasoning.types import Task
+
+__all__ = ["TASKS", "TaskError", "TaskSpec", "data_hash", "load_tasks"]
+
+DEFAULT_FILE_VERIFIER = "math"
+
+
+def load_tasks(spec: TaskSpec) -> list[Task]:
+    """The tasks that `spec` asks for. Raises `TaskError` with a message that is ready to show."""
+    if spec.limit is not None and spec.limit < 1:
+        raise TaskError(f"a limit of {spec.limit} leaves no tasks; write at least 1")
+    if spec.name in TASKS:
+        return TASKS[spec.name](spec)
+    if Path(spec.name).suffix.lower() in READERS:
+        return _from_file(spec)
+    near = get_close_matches(spec.name, TASKS, n=1)
+    meant = f"did you mean '{near[0]}'? " if near else ""
+    raise TaskError(f"unknown tasks '{spec.name}'; {meant}Write {', '.join(TASKS)}, or a {', '.join(READERS)} file")
+
+
+def data_hash(tasks: Sequence[Task]) -> str:
+    """SHA-256, in hexadecimal, over the ids, prompts and references of the tasks in order."""
+    digest = hashlib.sha256()
+    for task in tasks:
+        line = json.dumps([task.id, [dict(message) for message in task.prompt], task.reference], sort_keys=True)
+        digest.update(line.encode() + b"\n")
+    return digest.hexdigest()
+
+
+def _countdown(spec: TaskSpec) -> list[Task]:
+    if spec.path is not None or spec.verifier not in (None, "countdown"):
+        raise TaskError("countdown has its own problems and verifier; leave out --data.path and --data.verifier")
+    count = countdown.DEFAULT_COUNT if spec.limit is None else spec.limit
+    return countdown.tasks(spec.levels, count, spec.split, spec.seed, spec.prompt)
+
+
+def _named(spec: TaskSpec, *, name: str) -> list[Task]:
+    named = NAMED_SETS[name]
+    verifier = spec.verifier or named.verifier
+    check_verifier(verifier, name)
+    if spec.path is None:
+        records, source = load_hub(name, named, spec.split, spec.revision), named.hub
+    else:
+        records, source = read_records(Path(spec.path)), spec.path
+    return _limited(to_tasks(records, source, verifier), spec)
+
+
+def _from_file(spec: TaskSpec) -> list[Task]:
+    if spec.path is not None:
+        raise TaskError(f"--data.path gives a file for a named set; '{spec.name}' is a file already")
+    tasks = to_tasks(read_records(Path(spec.name)), spec.name, spec.verifier or DEFAULT_FILE_VERIFIER)
+    return _limited(tasks, spec)
+
+
+def _limited(tasks: list[Task], spec: TaskSpec) -> list[Task]:
+    """All tasks in order, or the first `limit` of a seeded shuffle."""
+    if spec.limit is None:
+        return tasks
+    return random.Random(spec.seed).sample(tasks, len(tasks))[: spec.limit]
+
+
+TASKS: dict[str, Callable[[TaskSpec], list[Task]]] = {
+    "countdown": _countdown,
+    **{name: partial(_named, name=name) for name in NAMED_SETS},
+}
