@@ -1,0 +1,72 @@
+"""A trace as the row that is stored: spans, texts and what can be told of them."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from reasoning.budget.loops import WINDOW, ends_in_loop
+from reasoning.budget.trace import Trace
+from reasoning.prompts import Ids, find
+from reasoning.types import FinishReason, Generation, SampleKey, Timings
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+_WITHOUT_ANSWER = frozenset({FinishReason.UNCLOSED, FinishReason.CUT, FinishReason.ERROR})
+
+
+def generation(
+    key: SampleKey,
+    prompt_ids: Ids,
+    trace: Trace,
+    tokenizer: PreTrainedTokenizerBase,
+    *,
+    finish_reason: FinishReason,
+    forced: bool,
+    seed: int,
+    decoded_tokens: int,
+    cached_tokens: int,
+    timings: Timings,
+    error: str | None,
+) -> Generation:
+    """The row of one sample at one budget. `forced`: the last injected span is the closing that the answer follows."""
+    ids = tuple(trace.ids)
+    answer_start = None if finish_reason in _WITHOUT_ANSWER else trace.answer_start
+    answer = () if answer_start is None else ids[answer_start:]
+    # A second closing marker tells that the model went on thinking in what should have been its answer.
+    thinks_again = trace.reopened or find(answer, trace.markers.close_ids) >= 0
+    return Generation(
+        key=key,
+        prompt_ids=prompt_ids,
+        completion_ids=ids,
+        thinking=tuple((start, end) for start, end in trace.sections if start < end),
+        injected=tuple(trace.injected),
+        answer_start=answer_start,
+        text=_decode(tokenizer, ids, skip_special_tokens=False),
+        answer_text=_decode(tokenizer, answer, skip_special_tokens=True),
+        finish_reason=finish_reason,
+        bound=forced or finish_reason is FinishReason.CUT,
+        forced=forced,
+        escaped=thinks_again or finish_reason is FinishReason.ANSWER_LENGTH,
+        looped=ends_in_loop(_thinking_tail(trace)),
+        waits=len(trace.injected) - forced,
+        seed=seed,
+        decoded_tokens=decoded_tokens,
+        cached_tokens=cached_tokens,
+        timings=timings,
+        error=error,
+    )
+
+
+def _thinking_tail(trace: Trace) -> list[int]:
+    """The end of the thinking, over all sections: its last `WINDOW` tokens, and maybe more."""
+    return list(chain.from_iterable(trace.ids[max(start, end - WINDOW) : end] for start, end in trace.sections))
+
+
+def _decode(tokenizer: PreTrainedTokenizerBase, ids: Ids, *, skip_special_tokens: bool) -> str:
+    if tokenizer.is_fast:  # transformers' own checks take longer than the decoding: 7 ms for 50,000 ids
+        return tokenizer.backend_tokenizer.decode(list(ids), skip_special_tokens=skip_special_tokens)
+    text = tokenizer.decode(list(ids), skip_special_tokens=skip_special_tokens, clean_up_tokenization_spaces=False)
+    assert isinstance(text, str)
+    return text

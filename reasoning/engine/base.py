@@ -1,0 +1,130 @@
+"""The engine as the budget controller sees it: add requests, step, collect, abort.
+
+Everything is token ids. An engine samples; it knows nothing of thinking, budgets or answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Protocol
+
+
+class EngineError(RuntimeError):
+    """The engine died or refused; the message names the log or the remedy."""
+
+
+class StopReason(StrEnum):
+    STOP = "stop"  # a stop id was sampled; it is the last of the ids
+    LENGTH = "length"  # max_tokens or the context was reached
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A prompt of token ids to continue. `stop_ids` end it and are kept in the output."""
+
+    id: str
+    prompt_ids: tuple[int, ...]
+    max_tokens: int
+    temperature: float
+    top_p: float
+    seed: int
+    stop_ids: tuple[int, ...]
+    stream: bool = False  # report ids while the request runs (in batches); otherwise once, at the end
+
+
+def refusal(request: Request, max_model_len: int) -> str | None:
+    """Why an engine with a context of `max_model_len` tokens can never run this request, if it cannot."""
+    if not request.prompt_ids:
+        return "the prompt is empty"
+    if len(request.prompt_ids) >= max_model_len:
+        return f"the prompt of {len(request.prompt_ids):,} tokens leaves no room in the context of {max_model_len:,}"
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class RequestTimings:
+    """Seconds since the request was added, and how often it was preempted."""
+
+    queued_s: float
+    first_token_s: float
+    total_s: float
+    preemptions: int
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """New ids of one request since its last output. `timings` and `cached_tokens` come with the last one."""
+
+    request_id: str
+    new_ids: tuple[int, ...]
+    finished: bool
+    stop_reason: StopReason | None = None
+    cached_tokens: int = 0
+    timings: RequestTimings | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EngineState:
+    """A sample of the engine: what engine.jsonl holds. Counters are totals since the start."""
+
+    time_s: float  # seconds since the engine started
+    running: int
+    waiting: int
+    kv_blocks_used: int
+    kv_blocks_total: int
+    block_size: int  # tokens
+    preemptions: int
+    cached_tokens: int
+    prompt_tokens: int
+    generated_tokens: int
+    steps: int
+    step_s: float  # mean time of a step since the last sample
+
+
+class Engine(Protocol):
+    """Continuous batching, driven step by step from one thread."""
+
+    max_model_len: int
+
+    def add(self, request: Request) -> None: ...
+
+    def step(self) -> list[Output]:
+        """Run the engine once and return what became known. May be empty."""
+        ...
+
+    def abort(self, request_id: str) -> None:
+        """Forget a request: no further output comes of it. Unknown ids are ignored."""
+        ...
+
+    @property
+    def unfinished(self) -> int: ...
+
+    def state(self) -> EngineState: ...
+
+    def load_weights(self, weights: Iterable[tuple[str, Any]]) -> None:
+        """Replace the weights in place by (name, tensor) pairs and forget every cached prefix."""
+        ...
+
+    def describe(self) -> dict[str, Any]:
+        """Versions, device, dtype, sizes: for the manifest."""
+        ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSettings:
+    """What the `engine:` section of a configuration says. None means: decided by the engine, and recorded."""
+
+    dtype: str | None = None
+    max_num_seqs: int = 256
+    kv_cache_gb: float | None = None
+    gpu_memory_utilization: float = 0.9
+    block_size: int | None = None
+    enforce_eager: bool | None = None
+    stream_interval: int = 16
+    extra: dict[str, Any] = field(default_factory=dict)
