@@ -1,0 +1,201 @@
+"""Graded samples become points of a curve: one accuracy a budget, with everything that could explain it away."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from eval.statistics import (
+    MAX_VOTES,
+    Estimate,
+    Floats,
+    majority_at_k,
+    mean_intervals,
+    paired_differences,
+    pass_at_k,
+)
+from reasoning.types import CurvePoint, SampleKey
+from verifiers.base import Status
+
+MISSING = "missing"
+"""Status of a sample that the engine failed to produce: counted, and in no rate."""
+
+
+@dataclass(frozen=True, slots=True)
+class GradedSample:
+    """One generation with its verdict, reduced to what a curve needs."""
+
+    key: SampleKey
+    level: str | None
+    status: str  # a value of verifiers.base.Status, or MISSING
+    thinking_tokens: int
+    answer_tokens: int
+    decoded_tokens: int
+    bound: bool
+    forced: bool
+    escaped: bool
+    looped: bool
+    extracted: str | None
+
+    @property
+    def spent_tokens(self) -> int:
+        return self.thinking_tokens + self.answer_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Accuracy at `budget_high` minus accuracy at `budget_low`, over the `n_tasks` tasks that have both."""
+
+    budget_low: int
+    budget_high: int
+    delta: float
+    low: float
+    high: float
+    interval: str  # how the interval was made: bootstrap or wilson
+    n_tasks: int
+
+
+def curve(
+    samples: Sequence[GradedSample], *, model: str, task_set: str, method: str, seed: int = 0
+) -> list[CurvePoint]:
+    """One point a budget, sorted by budget.
+
+    Accuracy is the mean over tasks of each task's share of right samples, so that a task that lost samples to the
+    engine keeps its weight. Shares are of the samples that exist; without any, every number of a point is NaN.
+    Raises ValueError when two samples have the same key.
+    """
+    by_budget = _present_by_budget(samples)
+    missing = Counter(sample.key.budget for sample in samples if sample.status == MISSING)
+    estimates = mean_intervals(_rates(by_budget), seed=seed)
+    names = {"model": model, "task_set": task_set, "method": method, "vote": "none"}
+    return [
+        _point(names, budget, present, missing[budget], estimate)
+        for (budget, present), estimate in zip(by_budget.items(), estimates, strict=True)
+    ]
+
+
+def differences(samples: Sequence[GradedSample], seed: int = 0) -> list[Difference]:
+    """What each step to the next larger budget gained, paired by task. Neighbours that share no task are left out."""
+    by_budget = _present_by_budget(samples)
+    budgets = list(by_budget)
+    gains = paired_differences(_rates(by_budget), seed=seed)
+    return [
+        Difference(low, high, gain.value, gain.low, gain.high, gain.method, gain.n_tasks)
+        for (low, high), gain in zip(pairwise(budgets), gains, strict=True)
+        if gain.n_tasks
+    ]
+
+
+def _present_by_budget(samples: Sequence[GradedSample]) -> dict[int, list[GradedSample]]:
+    repeated = [key for key, count in Counter(sample.key for sample in samples).items() if count > 1]
+    if repeated:
+        raise ValueError(f"{len(repeated)} samples are there more than once, the first is {min(repeated)}")
+    grouped: dict[int, list[GradedSample]] = {budget: [] for budget in sorted({s.key.budget for s in samples})}
+    for sample in samples:
+        if sample.status != MISSING:
+            grouped[sample.key.budget].append(sample)
+    return grouped
+
+
+def _rates(by_budget: Mapping[int, Sequence[GradedSample]]) -> Floats:
+    """[n_tasks, n_budgets]: share of right samples, NaN where a task has none; tasks in the order of their ids."""
+    tasks = sorted({sample.key.task_id for present in by_budget.values() for sample in present})
+    rows = {task_id: row for row, task_id in enumerate(tasks)}
+    right = np.zeros((len(tasks), len(by_budget)))
+    total = np.zeros_like(right)
+    for column, present in enumerate(by_budget.values()):
+        for sample in present:
+            total[rows[sample.key.task_id], column] += 1
+            right[rows[sample.key.task_id], column] += sample.status == Status.CORRECT
+    return np.divide(right, total, out=np.full_like(right, np.nan), where=total > 0)
+
+
+def _point(
+    names: Mapping[str, str], budget: int, present: Sequence[GradedSample], n_missing: int, estimate: Estimate
+) -> CurvePoint:
+    tokens = [sample.spent_tokens for sample in present]
+    by_task = _by_task(present)
+
+    def share(holds: Callable[[GradedSample], bool]) -> float:
+        return _mean([holds(sample) for sample in present])
+
+    return CurvePoint(
+        **names,
+        budget=budget,
+        n_tasks=estimate.n_tasks,
+        n_samples=len(present),
+        n_missing=n_missing,
+        accuracy=estimate.value,
+        low=estimate.low,
+        high=estimate.high,
+        interval=estimate.method,
+        tokens_mean=_mean(tokens),
+        tokens_median=_quantile(tokens, 0.5),
+        tokens_p95=_quantile(tokens, 0.95),
+        thinking_mean=_mean([sample.thinking_tokens for sample in present]),
+        answer_mean=_mean([sample.answer_tokens for sample in present]),
+        bound_share=share(lambda s: s.bound),
+        no_answer_share=share(lambda s: s.status == Status.NO_ANSWER),
+        escaped_share=share(lambda s: s.escaped),
+        looped_share=share(lambda s: s.looped),
+        wrong_share=share(lambda s: s.status == Status.WRONG),
+        finished_wrong_share=share(lambda s: s.status == Status.WRONG and not (s.bound or s.forced)),
+        verifier_failed_share=share(lambda s: s.status in (Status.TIMEOUT, Status.ERROR)),
+        pass_at=_pass_at(by_task),
+        majority_at=_majority_at(by_task),
+    )
+
+
+def _mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values) if values else math.nan
+
+
+def _quantile(values: Sequence[float], share: float) -> float:
+    return float(np.quantile(values, share)) if values else math.nan
+
+
+def _by_task(present: Sequence[GradedSample]) -> list[list[GradedSample]]:
+    tasks: defaultdict[str, list[GradedSample]] = defaultdict(list)
+    for sample in present:
+        tasks[sample.key.task_id].append(sample)
+    return [tasks[task_id] for task_id in sorted(tasks)]
+
+
+def _powers_of_two(by_task: Sequence[Sequence[GradedSample]], largest: int | None = None) -> list[int]:
+    """1, 2, 4 ... up to the number of samples that every task has."""
+    common = min((len(task) for task in by_task), default=0)
+    return [1 << power for power in range(min(common, largest or common).bit_length())]
+
+
+def _pass_at(by_task: Sequence[Sequence[GradedSample]]) -> dict[str, float]:
+    right = [sum(sample.status == Status.CORRECT for sample in task) for task in by_task]
+    return {
+        str(k): _mean([pass_at_k(c, len(task), k) for c, task in zip(right, by_task, strict=True)])
+        for k in _powers_of_two(by_task)
+    }
+
+
+def _majority_at(by_task: Sequence[Sequence[GradedSample]]) -> dict[str, float]:
+    ks = _powers_of_two(by_task, MAX_VOTES)
+    rows = [[majority_at_k(*_votes(task), k) for k in ks] for task in by_task]
+    return {str(k): _mean(column) for k, column in zip(ks, zip(*rows, strict=True), strict=True)}
+
+
+def _votes(task: Sequence[GradedSample]) -> tuple[int, list[int], int]:
+    """(right, wrong by answer, abstained).
+
+    Right answers equal the reference and thereby each other, however they are written; wrong ones are told apart by
+    their text.
+    """
+    right = sum(sample.status == Status.CORRECT for sample in task)
+    wrong = Counter(
+        sample.extracted
+        for sample in task
+        if sample.extracted is not None and sample.status not in (Status.CORRECT, Status.NO_ANSWER)
+    )
+    return right, list(wrong.values()), len(task) - right - wrong.total()

@@ -1,0 +1,163 @@
+"""results.json and results.csv: what a run found, in a form that others can read for years.
+
+Schema 1 of results.json: `run` (names and settings), `status` (complete or partial), `planned` and `finished`
+samples, `points` (one a budget, the fields of `reasoning.types.CurvePoint` and the budget's label), `levels` (the
+same for each level of difficulty, when there are several), `differences` (what each step to a larger budget gained,
+paired by task), `warnings`, `violations` (samples over their budget) and `cost` (tokens and seconds; the only part
+that differs between a resumed run and one that was not interrupted). The budget `none` is null,
+and so is a rate of no samples.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from eval.curves import MISSING, Difference, GradedSample, curve, differences
+from reasoning.budget.parse import format_budget
+from reasoning.files import write_json, write_text
+from reasoning.types import NO_LIMIT, CurvePoint
+from verifiers.base import Status
+
+SCHEMA = 1
+WORTH_SAYING = 0.05
+"""A share of samples above which a fact that weakens the numbers is said first."""
+
+_DOUBTS: tuple[tuple[str, Callable[[CurvePoint], float], float], ...] = (
+    ("the verifier failed", lambda point: point.verifier_failed_share, 0.0),
+    ("no answer", lambda point: point.no_answer_share, WORTH_SAYING),
+    ("thinking went on in the answer, or the answer filled its room", lambda point: point.escaped_share, WORTH_SAYING),
+    ("the thinking ended in a loop", lambda point: point.looped_share, WORTH_SAYING),
+)
+_COLUMNS = [field.name for field in fields(CurvePoint) if field.name not in ("pass_at", "majority_at")]
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """Everything that a run found, ready to write, print and plot."""
+
+    run: Mapping[str, Any]  # names and settings: model, task_set, method, samples, temperature ...
+    planned: int
+    finished: int
+    missing: int  # samples that the engine failed on
+    failed: int  # samples that the engine or the verifier failed on
+    points: tuple[CurvePoint, ...]
+    levels: Mapping[str, tuple[CurvePoint, ...]]
+    differences: tuple[Difference, ...]
+    violations: tuple[str, ...]
+    cost: Mapping[str, float | None]
+
+    @property
+    def is_partial(self) -> bool:
+        return self.finished < self.planned
+
+    @property
+    def can_be_drawn(self) -> bool:
+        return any(point.n_samples for point in self.points)
+
+    @property
+    def failed_share(self) -> float:
+        return self.failed / self.finished if self.finished else 0.0
+
+    @property
+    def warnings(self) -> list[str]:
+        """What would invalidate or weaken the numbers, the worst first."""
+        return list(_warnings(self))
+
+
+def build(
+    samples: Sequence[GradedSample],
+    run: Mapping[str, Any],
+    planned: int,
+    violations: Sequence[str],
+    cost: Mapping[str, float | None],
+) -> Results:
+    """Aggregate graded samples. `run` needs `model`, `task_set`, `method` and `seed`."""
+    names = {name: run[name] for name in ("model", "task_set", "method", "seed")}
+    levels = sorted({sample.level for sample in samples if sample.level is not None})
+    return Results(
+        run=run,
+        planned=planned,
+        finished=len(samples),
+        missing=sum(sample.status == MISSING for sample in samples),
+        failed=sum(sample.status in (MISSING, Status.TIMEOUT, Status.ERROR) for sample in samples),
+        points=tuple(curve(samples, **names)),
+        levels={
+            level: tuple(curve([sample for sample in samples if sample.level == level], **names))
+            for level in levels
+            if len(levels) > 1
+        },
+        differences=tuple(differences(samples, seed=run["seed"])),
+        violations=tuple(violations),
+        cost=cost,
+    )
+
+
+def write(results: Results, folder: Path) -> None:
+    """Replace results.json and results.csv in `folder`, each as a whole."""
+    write_json(folder / "results.json", as_json(results))
+    table = io.StringIO()
+    rows = csv.DictWriter(table, fieldnames=[*_COLUMNS, "level"], extrasaction="ignore", lineterminator="\n")
+    rows.writeheader()
+    for level, points in {"all": results.points, **results.levels}.items():
+        rows.writerows({**_fields(point), "budget": format_budget(point.budget), "level": level} for point in points)
+    write_text(folder / "results.csv", table.getvalue())
+
+
+def as_json(results: Results) -> dict[str, Any]:
+    return {
+        "schema": SCHEMA,
+        "run": dict(results.run),
+        "status": "partial" if results.is_partial else "complete",
+        "planned": results.planned,
+        "finished": results.finished,
+        "points": [_point(point) for point in results.points],
+        "levels": {level: [_point(point) for point in points] for level, points in results.levels.items()},
+        "differences": [_difference(difference) for difference in results.differences],
+        "warnings": results.warnings,
+        "violations": list(results.violations),
+        "cost": dict(results.cost),
+    }
+
+
+def _point(point: CurvePoint) -> dict[str, Any]:
+    return {**_fields(point), "budget": _budget(point.budget), "label": format_budget(point.budget)}
+
+
+def _difference(difference: Difference) -> dict[str, Any]:
+    budgets = {"budget_low": _budget(difference.budget_low), "budget_high": _budget(difference.budget_high)}
+    return _fields(difference) | budgets
+
+
+def _fields(row: CurvePoint | Difference) -> dict[str, Any]:
+    """The fields of a row; a rate of no samples is None, since JSON has no NaN."""
+    values = asdict(row).items()
+    return {name: None if isinstance(value, float) and math.isnan(value) else value for name, value in values}
+
+
+def _budget(budget: int) -> int | None:
+    return None if budget == NO_LIMIT else budget
+
+
+def _warnings(results: Results) -> Iterator[str]:
+    if results.violations:
+        count = f"{len(results.violations):,} of {results.finished:,} samples"
+        yield f"{count} did not honour their budget, so the numbers mean nothing: {results.violations[0]}"
+    if results.is_partial:
+        yield f"partial run: {results.finished:,} of {results.planned:,} samples; budgets may rest on different tasks"
+    if results.missing:
+        yield f"the engine failed on {results.missing:,} of {results.finished:,} samples; they are in no rate"
+    for what, share, floor in _DOUBTS:
+        above = [point for point in results.points if share(point) > floor]
+        if above:
+            where = ", ".join(f"{_percent(share(point))} at {format_budget(point.budget)}" for point in above)
+            yield f"{what}: {where} (share of the samples at that budget)"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %" if share >= 0.01 else "under 1 %"

@@ -1,0 +1,66 @@
+"""Aggregates of a run, and what is said before anybody reads them."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import pytest
+
+from eval.curves import MISSING, GradedSample
+from eval.results import Results, as_json, build, write
+from reasoning.types import NO_LIMIT, SampleKey
+
+RUN = {"model": "m", "task_set": "t", "method": "forced answer", "seed": 0}
+
+
+def sample(task: str, budget: int, status: str = "correct", level: str | None = None, **facts: bool) -> GradedSample:
+    flags = {"bound": False, "forced": False, "escaped": False, "looped": False} | facts
+    return GradedSample(SampleKey(task, 0, budget), level, status, 10, 2, 12, extracted=None, **flags)
+
+
+def results(samples: list[GradedSample], planned: int | None = None, violations: tuple[str, ...] = ()) -> Results:
+    return build(samples, RUN, len(samples) if planned is None else planned, violations, {"seconds": 1.0})
+
+
+def test_nothing_to_doubt():
+    assert results([sample(f"t{n}", 8) for n in range(20)]).warnings == []
+
+
+def test_doubts_come_worst_first_with_their_numbers():
+    samples = [sample(f"t{n}", 8, "no_answer" if n < 4 else "correct") for n in range(20)]
+    samples += [sample(f"t{n}", NO_LIMIT, looped=n < 10) for n in range(20)]
+    samples += [sample(f"t{n}", 16, "timeout" if n < 1 else MISSING if n < 2 else "wrong") for n in range(20)]
+    found = results(samples, planned=80, violations=("t1 thought too long",))
+    assert found.warnings == [
+        "1 of 60 samples did not honour their budget, so the numbers mean nothing: t1 thought too long",
+        "partial run: 60 of 80 samples; budgets may rest on different tasks",
+        "the engine failed on 1 of 60 samples; they are in no rate",
+        "the verifier failed: 5 % at 16 (share of the samples at that budget)",
+        "no answer: 20 % at 8 (share of the samples at that budget)",
+        "the thinking ended in a loop: 50 % at none (share of the samples at that budget)",
+    ]
+    assert found.failed_share == pytest.approx(2 / 60)
+
+
+def test_levels_are_told_apart_only_where_there_are_several():
+    assert results([sample("a", 8, level="4"), sample("b", 8, level="4")]).levels == {}
+    levels = results([sample("a", 8, level="3"), sample("b", 8, "wrong", level="4")]).levels
+    assert {level: points[0].accuracy for level, points in levels.items()} == {"3": 1.0, "4": 0.0}
+
+
+def test_numbers_that_do_not_exist_are_null_in_json_and_empty_in_csv(tmp_path):
+    found = results([sample("a", 8), sample("b", 8), sample("a", NO_LIMIT, MISSING), sample("b", NO_LIMIT, MISSING)])
+    write(found, tmp_path)
+    stored = json.loads((tmp_path / "results.json").read_text())
+    assert [point["accuracy"] for point in stored["points"]] == [1.0, None]
+    assert [(point["budget"], point["label"]) for point in stored["points"]] == [(8, "8"), (None, "none")]
+    assert (stored["points"][1]["n_samples"], stored["points"][1]["n_missing"]) == (0, 2)
+    rows = list(csv.DictReader((tmp_path / "results.csv").open()))
+    assert [(row["budget"], row["accuracy"]) for row in rows] == [("8", "1.0"), ("none", "")]
+
+
+def test_a_run_without_samples_is_partial_and_has_no_points():
+    found = results([], planned=4)
+    assert as_json(found)["status"] == "partial"
+    assert (found.points, found.can_be_drawn, found.failed_share) == ((), False, 0.0)
