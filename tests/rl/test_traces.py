@@ -124,5 +124,5 @@ def test_the_vocabulary_round_trips() -> None:
     ids = tokenizer.apply_chat_template(
         [{"role": "user", "content": "7 3 12 5 =24"}], add_generation_prompt=True, return_dict=False
     )
-    assert ids == [ID[word] for word in "<|user|> 7 3 12 5 =24 <|assistant|> <think>".split()]
+    assert ids == [ID[word] for word in ["<|user|>", "7", "3", "12", "5", "=24", "<|assistant|>", "<think>"]]
     assert tokenizer.decode([ID[word] for word in ("12", "+", "7", "=19")]) == "12 + 7 =19"

@@ -1,0 +1,276 @@
+"""The settings of an evaluation: one schema, filled from a YAML file and from dotted overrides.
+
+Both sources become one nested mapping that is validated once, so a setting behaves the same wherever it
+was written, and every problem is reported at once with the place to correct.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+import yaml
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    ValidationError,
+)
+from pydantic_core import ErrorDetails
+
+from reasoning.budget.parse import parse_budget
+from reasoning.types import NO_LIMIT
+
+
+class ConfigError(ValueError):
+    """Settings that cannot be used; the message is ready to show."""
+
+
+def _split(value: Any) -> Any:
+    """`1k,10k` from the command line, `[1k, 10k]` or a single value from YAML."""
+    if isinstance(value, str):
+        return [part.strip() for part in value.split(",")]
+    return value if isinstance(value, list | tuple) else [value]
+
+
+def _sorted_unique(values: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(sorted(set(values)))
+
+
+Budget = Annotated[
+    int,
+    BeforeValidator(lambda value: parse_budget(str(value))),
+    PlainSerializer(lambda value: "none" if value == NO_LIMIT else value),
+]
+Budgets = Annotated[tuple[Budget, ...], BeforeValidator(_split), AfterValidator(_sorted_unique)]
+Levels = Annotated[
+    tuple[Annotated[int, Field(ge=3, le=6)], ...], BeforeValidator(_split), AfterValidator(_sorted_unique)
+]
+Count = Annotated[int, Field(ge=1)]
+
+
+class Section(BaseModel):
+    """Frozen, and closed to keys that nobody reads."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Sampling(Section):
+    """None: what the model's generation_config.json says, else 1.0."""
+
+    temperature: float | None = Field(default=None, ge=0)
+    top_p: float | None = Field(default=None, gt=0, le=1)
+
+
+class Extension(Section):
+    """Thinking that closes before the largest budget is continued with `text`, up to `waits` times."""
+
+    waits: int = Field(default=0, ge=0)
+    text: str = Field(default="Wait", min_length=1)
+
+
+class Countdown(Section):
+    """Settings of the built-in countdown tasks. `auto`: compact for a model that asks for it, else plain."""
+
+    levels: Levels = (3, 4, 5, 6)
+    prompt: Literal["auto", "plain", "compact"] = "auto"
+
+
+class Data(Section):
+    """Where the tasks come from, and how they are graded when the records do not say it."""
+
+    path: str | None = None
+    split: str = "test"
+    verifier: str | None = None
+    revision: str | None = None
+
+
+class EngineSection(Section):
+    """The fields of `reasoning.engine.base.EngineSettings`, with their limits."""
+
+    dtype: str | None = None
+    max_num_seqs: Count = 256
+    kv_cache_gb: float | None = Field(default=None, gt=0)
+    gpu_memory_utilization: float = Field(default=0.9, gt=0, le=1)
+    block_size: Count | None = None
+    enforce_eager: bool | None = None
+    stream_interval: Count = 16
+    extra: dict[str, Any] = Field(default_factory=dict)
+
+
+class EvalConfig(Section):
+    """Everything that decides the numbers of one evaluation."""
+
+    budgets: Budgets
+    model: str = Field(default="pocket", min_length=1)
+    tasks: str = Field(default="countdown", min_length=1)
+    samples: Count = 1
+    limit: Count | None = None
+    seed: int = Field(default=0, ge=0)
+    baseline: bool = True
+    closing: str = Field(default="bare", min_length=1)
+    max_answer_tokens: Count | None = None
+    max_errors: float = Field(default=0.05, ge=0, le=1)
+    out: str | None = None
+    sampling: Sampling = Sampling()
+    extension: Extension = Extension()
+    countdown: Countdown = Countdown()
+    data: Data = Data()
+    engine: EngineSection = EngineSection()
+
+
+def setting_paths(schema: type[Section]) -> Iterator[str]:
+    """Every setting as a dotted path, sections opened."""
+    for name, field in schema.model_fields.items():
+        section = field.annotation
+        if isinstance(section, type) and issubclass(section, Section):
+            yield from (f"{name}.{path}" for path in setting_paths(section))
+        else:
+            yield name
+
+
+def flatten(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested settings as one mapping from dotted paths to values."""
+    flat: dict[str, Any] = {}
+    for key, value in settings.items():
+        if isinstance(value, Mapping) and value:
+            flat |= flatten(value, f"{prefix}{key}.")
+        else:
+            flat[prefix + key] = value
+    return flat
+
+
+def nearest(name: str, known: Iterator[str]) -> str | None:
+    """The known dotted path that `name` most likely meant; a section may have been forgotten."""
+    by_spelling: dict[str, str] = {}
+    for path in known:
+        by_spelling.setdefault(path.rpartition(".")[2], path)
+        by_spelling[path] = path
+    close = get_close_matches(name, by_spelling, n=1, cutoff=0.7)
+    return by_spelling[close[0]] if close else None
+
+
+S = TypeVar("S", bound=Section)
+
+
+def load_config(yaml_path: str | Path | None, overrides: Mapping[str, str]) -> EvalConfig:
+    """Settings of an evaluation from a YAML file (optional) with dotted overrides on top.
+
+    Raises:
+        ConfigError: naming every key that is unknown, missing or has a value that cannot be used.
+    """
+    return load_settings(EvalConfig, yaml_path, overrides)
+
+
+def load_settings(schema: type[S], yaml_path: str | Path | None, overrides: Mapping[str, str]) -> S:
+    """Settings of any schema, in the manner of `load_config`."""
+    settings = {} if yaml_path is None else _read_yaml(Path(yaml_path))
+    for path, value in overrides.items():
+        _put(settings, path, yaml.safe_load(value) if path == "engine.extra" else value)
+    try:
+        return schema.model_validate(settings)
+    except ValidationError as error:
+        raise ConfigError(_report(error, schema, yaml_path, overrides)) from None
+
+
+def _read_yaml(path: Path) -> dict[str, Any]:
+    try:
+        settings = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise ConfigError(f"cannot read {path}: {reason}") from None
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+        raise ConfigError(f"{path} is not valid YAML: {place}{error.problem}") from None
+    if settings is None:
+        return {}
+    if not isinstance(settings, dict):
+        raise ConfigError(f"{path} has to hold settings like `samples: 4`, one a line, not {settings!r}")
+    return settings
+
+
+def _put(settings: dict[str, Any], path: str, value: Any) -> None:
+    *sections, key = path.split(".")
+    for section in sections:
+        inner = settings.get(section)
+        settings[section] = inner = dict(inner) if isinstance(inner, dict) else {}
+        settings = inner
+    settings[key] = value
+
+
+def _report(
+    error: ValidationError, schema: type[Section], yaml_path: str | Path | None, overrides: Mapping[str, str]
+) -> str:
+    problems = []
+    from_file = False
+    for detail in error.errors(include_url=False):
+        path = _dotted(detail["loc"])
+        setting = path.partition("[")[0]
+        typed = setting in overrides or yaml_path is None
+        from_file |= not typed
+        problems.append((flag_of(setting) if typed else path, _reword(detail, path, schema)))
+    if not from_file and len(problems) == 1:
+        return ": ".join(problems[0])
+    source = str(yaml_path) if from_file else "the command line"
+    width = max(len(where) for where, _ in problems)
+    lines = [f"  {where:<{width}}   {what}" for where, what in problems]
+    return "\n".join([f"{source} has {len(problems)} problem{'s' * (len(problems) > 1)}", *lines])
+
+
+def flag_of(setting: str) -> str:
+    """How the command line spells a setting: `--top-p`, `--engine.max_num_seqs`."""
+    section, _, name = setting.rpartition(".")
+    return "--" + (name.replace("_", "-") if section in ("", "sampling") else setting)
+
+
+def _dotted(location: tuple[int | str, ...]) -> str:
+    path = ""
+    for part in location:
+        path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else part
+    return path
+
+
+def _reword(detail: ErrorDetails, path: str, schema: type[Section]) -> str:
+    """One of pydantic's errors in the words of a person who wants to go on."""
+    kind, value, context = detail["type"], detail["input"], detail.get("ctx", {})
+    match kind:
+        case "extra_forbidden":
+            meant = nearest(path, setting_paths(schema))
+            return "unknown key" + (f"; did you mean {meant}?" if meant else "")
+        case "missing":
+            return "missing" + ("; for example 1k,10k,50k" if path == "budgets" else "")
+        case "value_error":
+            return str(context["error"])
+        case "int_parsing" | "int_type" | "int_from_float":
+            return f"{value!r} is not a whole number"
+        case "float_parsing" | "float_type":
+            return f"{value!r} is not a number"
+        case "bool_parsing" | "bool_type":
+            return f"{value!r} is neither true nor false"
+        case "string_type":
+            return f"{value!r} is not text; put it in quotes"
+        case "string_too_short":
+            return "must not be empty"
+        case "literal_error":
+            return f"{value!r} is not {context['expected']}"
+        case "model_type" | "model_attributes_type" | "dict_type":
+            return f"{value!r} is not a section; write the keys below it, indented"
+        case "greater_than_equal" | "greater_than":
+            return f"{value} is too small; {_limit(kind, context)}"
+        case "less_than_equal" | "less_than":
+            return f"{value} is too large; {_limit(kind, context)}"
+        case _:
+            return f"{value!r}: {detail['msg'][:1].lower()}{detail['msg'][1:]}"
+
+
+def _limit(kind: str, context: Mapping[str, Any]) -> str:
+    words = {"greater_than_equal": ("at least", "ge"), "greater_than": ("more than", "gt")}
+    words |= {"less_than_equal": ("at most", "le"), "less_than": ("less than", "lt")}
+    word, key = words[kind]
+    return f"it has to be {word} {context[key]:g}"

@@ -1,0 +1,233 @@
+"""One evaluation from settings to plot, in named steps.
+
+make_plan   everything that can be refused before the engine starts
+prepare     the run folder, new or resumed
+sample      engine, budgets, verdicts; every finished generation is on disk at once
+summarise   budgets recounted, results, plot
+report      what would invalidate the numbers, the table, where everything lies
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import sys
+import time
+import traceback
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import yaml
+
+from reasoning import console
+from reasoning.budget import format_budget
+from reasoning.cli import ExitCode
+from reasoning.config import ConfigError, EvalConfig
+from reasoning.engine.base import Engine, EngineError, EngineSettings
+from reasoning.files import StoredDataError
+from reasoning.preflight import Plan, make_plan
+from reasoning.provenance import git_state, versions
+from reasoning.run_folder import RunFolder, default_path, prepare_run, resume_command
+from reasoning.sampling import sample
+from reasoning.summary import Summary, summarise
+
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""What a file system says when it takes no more."""
+
+log = logging.getLogger("reasoning")
+
+EngineFactory = Callable[[Plan, Path], Engine]
+"""Starts an engine for a plan; its log goes to the path."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """How the evaluation was asked for, apart from its settings. `arguments` as they were typed."""
+
+    arguments: tuple[str, ...]
+    resume: bool = False
+    clean: bool = False
+    dry_run: bool = False
+    quiet: bool = False
+
+
+def start_vllm(plan: Plan, log_path: Path) -> Engine:
+    from reasoning.engine.vllm import VllmEngine
+
+    settings = EngineSettings(**plan.config.engine.model_dump())
+    return VllmEngine(plan.model.source, settings, plan.max_model_len, seed=plan.config.seed, log=log_path)
+
+
+def evaluate(config: EvalConfig, command: Command, start_engine: EngineFactory = start_vllm) -> int:
+    """Run an evaluation and return the exit code.
+
+    Raises:
+        One of `reasoning.cli.USAGE_ERRORS` before anything is started.
+    """
+    if (command.resume or command.clean) and config.out is None:
+        raise ConfigError("--resume and --clean need --out, the folder of the run")
+    plan = make_plan(config)
+    if command.dry_run:
+        _describe(plan)
+        return ExitCode.DONE
+    folder = _prepare(plan, command)
+    with folder.lock(), _log_to(folder.log):
+        return _run(plan, folder, command, start_engine)
+
+
+def _run(plan: Plan, folder: RunFolder, command: Command, start_engine: EngineFactory) -> int:
+    """Sample, summarise and report; whatever goes wrong becomes an exit code and the line to go on with."""
+    started = time.monotonic()
+    resume_line = resume_command("reasoning.eval", command.arguments, folder.path)
+    try:
+        _introduce(plan, folder, command)
+        complete = sample(plan, folder, lambda: _start(plan, folder, command, start_engine), quiet=command.quiet)
+        _end(folder, "complete" if complete else "interrupted", started)
+        return _report(summarise(folder), plan) if complete else _interrupted(resume_line)
+    except KeyboardInterrupt:
+        _end(folder, "interrupted", started)
+        return _interrupted(resume_line)
+    except StoredDataError:
+        raise
+    except Exception as error:  # noqa: BLE001 - the last boundary: say what is on disk and how to go on
+        if isinstance(error, OSError) and error.errno in FULL:
+            return _disk_full(folder, error, resume_line)
+        return _failed(folder, error, started, resume_line)
+
+
+def _prepare(plan: Plan, command: Command) -> RunFolder:
+    config = plan.config
+    path = Path(config.out) if config.out else default_path(config.tasks, config.model, datetime.now().astimezone())
+    manifest = {
+        "status": "running",
+        "started": _now(),
+        "ended": None,
+        "seconds": 0.0,
+        "planned": plan.planned,
+        "n_tasks": len(plan.tasks),
+        "data_sha256": plan.data_sha256,
+        "template_sha256": plan.template_sha256,
+        "think": asdict(plan.markers) | {"starts_open": plan.starts_open},
+        "max_model_len": plan.max_model_len,
+        "attempts": [],
+    }
+    settings = config.model_dump(mode="json", exclude={"out"})
+    return prepare_run(path, settings, manifest, plan.tasks, resume=command.resume, clean=command.clean)
+
+
+def _start(plan: Plan, folder: RunFolder, command: Command, start_engine: EngineFactory) -> Engine:
+    """Start the engine, and note in the manifest what this attempt at the run is made with."""
+    engine = start_engine(plan, folder.log)
+    attempt = {
+        "started": _now(),
+        "command": ["python", "-m", "reasoning.eval", *command.arguments],
+        "versions": versions(),
+        "git": git_state(),
+        "engine": engine.describe(),
+    }
+    folder.update_manifest(status="running", attempts=[*folder.read_manifest()["attempts"], attempt])
+    log.info("engine: %s", engine.describe())
+    return engine
+
+
+def _end(folder: RunFolder, status: str, started: float) -> None:
+    seconds = folder.read_manifest()["seconds"] + time.monotonic() - started
+    folder.update_manifest(status=status, ended=_now(), seconds=round(seconds, 3))
+
+
+def _describe(plan: Plan) -> None:
+    """What a dry run shows: the settings with every default, the first prompt, and what the run may cost."""
+    console.say(yaml.safe_dump(plan.config.model_dump(mode="json"), sort_keys=False, allow_unicode=True).rstrip())
+    first = plan.tasks[0]
+    prompt = plan.rendered[first.id]
+    console.say(f"\nfirst prompt ({first.id}, {len(prompt.prompt_ids)} tokens):")
+    console.say(str(plan.tokenizer.decode(list(prompt.prompt_ids))))
+    console.say(f"\n{_size(plan)}")
+    console.say(f"at most {plan.most_decoded_tokens:,} tokens to decode, sequences of up to {plan.max_model_len:,}")
+    console.say("nothing was started")
+
+
+def _introduce(plan: Plan, folder: RunFolder, command: Command) -> None:
+    log.info("command: %s", " ".join(command.arguments))
+    if not command.quiet:
+        sampling = f"temperature {plan.sampling.temperature:g}, top-p {plan.sampling.top_p:g}"
+        console.note(f"{_size(plan)}; {sampling}, closing {plan.closing.name}, seed {plan.config.seed}")
+        console.note(f"run folder: {folder.path}")
+
+
+def _size(plan: Plan) -> str:
+    budgets = ", ".join(map(format_budget, plan.budgets))
+    return (
+        f"{plan.config.model} on {plan.config.tasks}: {len(plan.tasks):,} tasks x budgets {budgets} "
+        f"x {plan.config.samples:,} each = {plan.planned:,} samples"
+    )
+
+
+def _report(summary: Summary, plan: Plan) -> int:
+    print_summary(summary)
+    results = summary.results
+    console.say(f"grade again:  python -m reasoning.score {summary.folder.path}")
+    console.say(f"compare:      python -m reasoning.report {summary.folder.path} OTHER_RUN")
+    if results.violations or results.failed_share > plan.config.max_errors:
+        violations = len(results.violations)
+        console.note(f"error: {results.failed:,} of {results.finished:,} samples failed, {violations:,} over budget")
+        return ExitCode.DOUBTFUL
+    return ExitCode.DONE
+
+
+def print_summary(summary: Summary) -> None:
+    """Warnings first, then the table and the files."""
+    for warning in summary.results.warnings:
+        console.say(f"warning: {warning}")
+    console.print_table(summary.results.points)
+    console.say(f"run folder:   {summary.folder.path}")
+    if summary.plots:
+        console.say(f"plot:         {summary.plots[0]}")
+
+
+def _interrupted(resume_line: str) -> int:
+    console.note(f"interrupted; everything finished is on disk. Continue with:\n  {resume_line}")
+    return ExitCode.INTERRUPTED
+
+
+def _disk_full(folder: RunFolder, error: OSError, resume_line: str) -> int:
+    """The manifest keeps saying `running`: there is no room to say anything else."""
+    console.note(
+        f"error: cannot write to {folder.path}: {os.strerror(error.errno or 0)}. What was written is intact. "
+        f"Make room, then continue with:\n  {resume_line}"
+    )
+    return ExitCode.FAILED
+
+
+def _failed(folder: RunFolder, error: Exception, started: float, resume_line: str) -> int:
+    log.error("the run failed", exc_info=error)
+    _end(folder, "failed", started)
+    if not isinstance(error, EngineError):
+        traceback.print_exception(error, file=sys.stderr)
+    finished, planned = len(folder.finished_keys()), folder.read_manifest()["planned"]
+    console.note(
+        f"error: {error}\n{finished:,} of {planned:,} samples are on disk; log: {folder.log}\n"
+        f"continue with:\n  {resume_line}"
+    )
+    return ExitCode.FAILED
+
+
+@contextmanager
+def _log_to(path: Path) -> Generator[None]:
+    handler = logging.FileHandler(path, encoding="utf-8")
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    log.setLevel(logging.INFO)
+    log.addHandler(handler)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        handler.close()
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,159 @@
+"""Everything that can be known about an evaluation before the engine starts, and refused while it costs nothing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from reasoning.budget import Sampling, check_room, thinking_room
+from reasoning.config import EvalConfig
+from reasoning.model_files import Model, is_local, model_source, read_model
+from reasoning.prompts import (
+    Closing,
+    Ids,
+    Rendered,
+    ThinkMarkers,
+    closing_from,
+    find_markers,
+    load_tokenizer,
+    render,
+    stop_ids,
+)
+from reasoning.provenance import sha256
+from reasoning.tasks import TASKS, TaskSpec, data_hash, load_tasks
+from reasoning.types import NO_LIMIT, Task
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+DEFAULT_ANSWER_TOKENS = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A checked evaluation. Settings left open are decided: `config` is what the run folder stores."""
+
+    config: EvalConfig
+    model: Model
+    tasks: Sequence[Task]
+    tokenizer: PreTrainedTokenizerBase
+    markers: ThinkMarkers
+    closing: Closing
+    rendered: Mapping[str, Rendered]  # by task id
+    stop_ids: Ids
+    sampling: Sampling
+    max_answer_tokens: int
+    budgets: tuple[int, ...]  # ascending; 0, the baseline, among them unless switched off
+    largest_budget: int  # thinking tokens that the model's context has room for beside the longest prompt
+    max_model_len: int  # tokens of the longest sequence that the budgets allow
+    data_sha256: str
+    template_sha256: str
+
+    @property
+    def planned(self) -> int:
+        """Samples: one a task, repetition and budget."""
+        return len(self.tasks) * self.config.samples * len(self.budgets)
+
+    @property
+    def starts_open(self) -> bool:
+        return next(iter(self.rendered.values())).starts_open
+
+    @property
+    def most_decoded_tokens(self) -> int:
+        """Tokens that the run decodes if every trace uses its largest budget and every answer its room."""
+        thinking = min(self.budgets[-1], self.largest_budget)
+        return len(self.tasks) * self.config.samples * (thinking + len(self.budgets) * self.max_answer_tokens)
+
+
+def make_plan(config: EvalConfig) -> Plan:
+    """Check an evaluation and decide what was left open.
+
+    Raises:
+        ConfigError, TaskError, PromptError, BudgetError: what the user has to correct.
+    """
+    _stay_offline(config)
+    model = read_model(config.model)
+    sampling, max_answer_tokens = _sampling(config, model), _answer_room(config, model)
+    config = _resolved(config, model, sampling, max_answer_tokens)
+    context = model.context_tokens
+    budgets = tuple(sorted({*config.budgets, 0} if config.baseline else config.budgets))
+    bounded = max((budget for budget in budgets if budget != NO_LIMIT), default=0)
+    tasks = load_tasks(task_spec(config))
+    tokenizer = load_tokenizer(model.source)
+    markers = find_markers(tokenizer)
+    closing = closing_from(config.closing)
+    closing_ids = closing.ids(tokenizer, markers)
+    rendered = {task.id: render(tokenizer, task.prompt, markers) for task in tasks}
+    longest = max(rendered.values(), key=lambda prompt: len(prompt.prompt_ids))
+    room = thinking_room(context, longest, markers, closing_ids, max_answer_tokens)
+    check_room(budgets, room, context)
+    return Plan(
+        config=config,
+        model=model,
+        tasks=tasks,
+        tokenizer=tokenizer,
+        markers=markers,
+        closing=closing,
+        rendered=rendered,
+        stop_ids=stop_ids(tokenizer, model.source),
+        sampling=sampling,
+        max_answer_tokens=max_answer_tokens,
+        budgets=budgets,
+        largest_budget=room,
+        max_model_len=context if budgets[-1] == NO_LIMIT else context - room + bounded,
+        data_sha256=data_hash(tasks),
+        template_sha256=sha256(str(tokenizer.chat_template)),
+    )
+
+
+def _sampling(config: EvalConfig, model: Model) -> Sampling:
+    """What the settings say, else the model's generation_config.json, else 1.0."""
+
+    def first(given: float | None, name: str) -> float:
+        suggested = model.generation_config.get(name)
+        return next((float(value) for value in (given, suggested) if value is not None), 1.0)
+
+    return Sampling(
+        temperature=first(config.sampling.temperature, "temperature"), top_p=first(config.sampling.top_p, "top_p")
+    )
+
+
+def _answer_room(config: EvalConfig, model: Model) -> int:
+    return config.max_answer_tokens or model.harness.get("max_answer_tokens", DEFAULT_ANSWER_TOKENS)
+
+
+def _resolved(config: EvalConfig, model: Model, sampling: Sampling, max_answer_tokens: int) -> EvalConfig:
+    prompt = config.countdown.prompt
+    if prompt == "auto":
+        prompt = model.harness.get("prompt", "plain")
+    return config.model_copy(
+        update={
+            "max_answer_tokens": max_answer_tokens,
+            "sampling": config.sampling.model_copy(update=asdict(sampling)),
+            "countdown": config.countdown.model_copy(update={"prompt": prompt}),
+        }
+    )
+
+
+def task_spec(config: EvalConfig) -> TaskSpec:
+    """The tasks that a resolved configuration asks for."""
+    return TaskSpec(
+        name=config.tasks,
+        split=config.data.split,
+        limit=config.limit,
+        seed=config.seed,
+        path=config.data.path,
+        verifier=config.data.verifier,
+        levels=config.countdown.levels,
+        prompt=config.countdown.prompt,
+        revision=config.data.revision,
+    )
+
+
+def _stay_offline(config: EvalConfig) -> None:
+    """Keep the libraries away from the hub, unless the user named something that lies there."""
+    local_tasks = config.tasks == "countdown" or config.tasks not in TASKS or config.data.path is not None
+    if local_tasks and is_local(model_source(config.model)):
+        os.environ["HF_HUB_OFFLINE"] = "1"

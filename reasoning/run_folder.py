@@ -1,0 +1,253 @@
+"""The folder of one run: created, refused when used, resumed or cleaned; and the files in it.
+
+Killing a run at any point loses at most the samples in flight. The manifest is written first and marks the folder
+as a run; config.json is written last and marks that the folder is ready to receive samples.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shlex
+import shutil
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from reasoning.config import flatten
+from reasoning.files import read_json, read_json_lines, write_json, write_json_lines
+from reasoning.records import generations_of, keys_of, task_line, task_of, verdict_of
+from reasoning.types import FinishReason, Generation, SampleKey, Task
+from verifiers.base import Verdict
+
+KIND = "reasoning-harness evaluation"
+
+RESUMABLE = frozenset(
+    {
+        "out",
+        "max_errors",
+        "engine.max_num_seqs",
+        "engine.kv_cache_gb",
+        "engine.gpu_memory_utilization",
+        "engine.stream_interval",
+    }
+)
+"""Settings that decide speed and memory, not what is measured: a resumed run may change them."""
+
+
+class RunFolderError(ValueError):
+    """The run folder cannot be used as asked; the message names the ways out."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunFolder:
+    """Where everything of one run lies."""
+
+    path: Path
+
+    @property
+    def config(self) -> Path:
+        return self.path / "config.json"
+
+    @property
+    def manifest(self) -> Path:
+        return self.path / "manifest.json"
+
+    @property
+    def tasks(self) -> Path:
+        return self.path / "tasks.jsonl"
+
+    @property
+    def traces(self) -> Path:
+        return self.path / "traces.jsonl"
+
+    @property
+    def verdicts(self) -> Path:
+        return self.path / "verdicts.jsonl"
+
+    @property
+    def engine_states(self) -> Path:
+        return self.path / "engine.jsonl"
+
+    @property
+    def log(self) -> Path:
+        return self.path / "run.log"
+
+    @property
+    def plots(self) -> Path:
+        return self.path / "plots"
+
+    @property
+    def is_run(self) -> bool:
+        return self.manifest.exists() and read_json(self.manifest).get("kind") == KIND
+
+    @property
+    def is_ready(self) -> bool:
+        return self.is_run and self.config.exists()
+
+    def read_config(self) -> dict[str, Any]:
+        return read_json(self.config)
+
+    def read_manifest(self) -> dict[str, Any]:
+        return read_json(self.manifest)
+
+    def update_manifest(self, **changes: Any) -> None:
+        write_json(self.manifest, self.read_manifest() | changes)
+
+    def read_tasks(self) -> dict[str, Task]:
+        return {task.id: task for task in map(task_of, read_json_lines(self.tasks))}
+
+    def read_generations(self) -> Iterator[Generation]:
+        """Every stored generation in the order of writing. A key comes again when its sample had failed before."""
+        for line in read_json_lines(self.traces):
+            yield from generations_of(line)
+
+    def read_verdicts(self) -> dict[SampleKey, Verdict]:
+        return dict(map(verdict_of, read_json_lines(self.verdicts)))
+
+    def read_answers(self) -> Iterator[tuple[tuple[SampleKey, ...], str]]:
+        """Every stored answer with the samples that it is for, as written; failures of the engine have none."""
+        for line in read_json_lines(self.traces):
+            if line["finish_reason"] != FinishReason.ERROR:
+                yield keys_of(line), line["answer_text"]
+
+    def finished_keys(self) -> set[SampleKey]:
+        return {key for keys, _ in self.read_answers() for key in keys}
+
+    @contextmanager
+    def lock(self) -> Generator[None]:
+        """Be the only writer. A process that dies gives the lock back.
+
+        Raises:
+            RunFolderError: another process is writing here.
+        """
+        descriptor = os.open(self.path, os.O_RDONLY)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            yield
+        except BlockingIOError:
+            raise RunFolderError(f"another process is writing to {self.path}; wait for it or end it first") from None
+        finally:
+            os.close(descriptor)
+
+
+def open_run(path: Path) -> RunFolder:
+    """An existing run, to score or report.
+
+    Raises:
+        RunFolderError: there is none at `path`.
+    """
+    folder = RunFolder(path)
+    if not path.is_dir():
+        raise RunFolderError(f"no run folder at {path}")
+    if not folder.is_ready:
+        raise RunFolderError(f"{path} is not a run folder: it holds no manifest.json and config.json of an evaluation")
+    return folder
+
+
+def prepare_run(
+    path: Path,
+    config: Mapping[str, Any],
+    manifest: Mapping[str, Any],
+    tasks: Iterable[Task],
+    *,
+    resume: bool,
+    clean: bool,
+) -> RunFolder:
+    """A folder that is ready to receive the samples of a run.
+
+    `manifest` has the number of `planned` samples and the hashes ending in `sha256`. With `resume`, a folder of the
+    same settings is continued and an unused one is started; with `clean`, a run at `path` is deleted first.
+
+    Raises:
+        RunFolderError: the folder is used, is no run folder, or was started with other settings.
+    """
+    folder = RunFolder(path)
+    if clean and path.exists() and not _is_unused(path):
+        _delete(folder)
+    if resume and folder.is_ready:
+        _check_same_settings(folder, config, manifest)
+        return folder
+    if path.exists() and not (_is_unused(path) or (resume and folder.is_run)):
+        raise RunFolderError(_used(folder))
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        write_json(folder.manifest, {"schema": 1, "kind": KIND} | dict(manifest))
+        write_json_lines(folder.tasks, map(task_line, tasks))
+        write_json(folder.config, config)
+    except OSError as error:
+        raise RunFolderError(f"cannot write to {path}: {error.strerror}. Choose another --out.") from None
+    return folder
+
+
+def default_path(tasks: str, model: str, now: datetime) -> Path:
+    """runs/<tasks>--<model>--<yyyymmdd-hhmmss>; of paths, the last part names the run."""
+    names = [re.sub(r"[^\w.-]+", "-", name) for name in (Path(tasks).stem, Path(model).name)]
+    return Path("runs", "--".join([*names, f"{now:%Y%m%d-%H%M%S}"]))
+
+
+def resume_command(module: str, arguments: Sequence[str], path: Path) -> str:
+    """What to type to go on with an interrupted run that was started with `arguments`."""
+    kept: list[str] = []
+    skip = False
+    for argument in arguments:
+        if not skip and argument not in ("--resume", "--clean", "--out") and not argument.startswith("--out="):
+            kept.append(argument)
+        skip = argument == "--out"
+    return shlex.join(["python", "-m", module, *kept, "--out", str(path), "--resume"])
+
+
+def _is_unused(path: Path) -> bool:
+    """Empty but for what a start that was killed at once may have left."""
+    return path.is_dir() and all(entry.name.endswith(".tmp") for entry in path.iterdir())
+
+
+def _delete(folder: RunFolder) -> None:
+    if not folder.is_run:
+        raise RunFolderError(
+            f"--clean deletes run folders only, and {folder.path} has no manifest.json of an evaluation. "
+            "Remove it yourself or choose another --out."
+        )
+    with folder.lock():
+        shutil.rmtree(folder.path)
+
+
+def _used(folder: RunFolder) -> str:
+    if not folder.is_run:
+        return f"{folder.path} exists and is not a run folder. Choose another --out."
+    finished, planned = len(folder.finished_keys()), folder.read_manifest()["planned"]
+    return (
+        f"{folder.path} already holds {finished:,} of {planned:,} samples. "
+        "Continue with --resume, start over with --clean, or choose another --out."
+    )
+
+
+def _check_same_settings(folder: RunFolder, config: Mapping[str, Any], manifest: Mapping[str, Any]) -> None:
+    old, new = flatten(folder.read_config()), flatten(config)
+    # Both sides pass through JSON's types: a tuple in memory is a list in the file.
+    changed = [
+        f"{path} {_shown(old.get(path))} -> {_shown(new.get(path))}"
+        for path in sorted(old.keys() | new.keys())
+        if path not in RESUMABLE and _shown(old.get(path)) != _shown(new.get(path))
+    ]
+    stored = folder.read_manifest()
+    changed += [
+        name.replace("_sha256", ".sha256")
+        for name in sorted(manifest)
+        if name.endswith("_sha256") and manifest[name] != stored.get(name)
+    ]
+    if changed:
+        raise RunFolderError(
+            f"--resume needs the settings the run was started with; these differ: {', '.join(changed)}. "
+            "Give the old settings, start over with --clean, or choose another --out."
+        )
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "unset"
+    return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

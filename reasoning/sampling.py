@@ -1,0 +1,173 @@
+"""Drives the engine through the samples that a run still owes, and writes what finishes the moment it does."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict
+from types import FrameType, TracebackType
+
+from reasoning import console
+from reasoning.budget import BudgetController, Waits
+from reasoning.engine.base import Engine
+from reasoning.files import JsonLinesWriter
+from reasoning.grading import Graded, Grader
+from reasoning.preflight import Plan
+from reasoning.records import generation_line, share_completions, verdict_line
+from reasoning.run_folder import RunFolder
+from reasoning.types import FinishReason, Generation, SampleKey, Task
+
+STATE_EVERY_S = 1.0
+
+Owed = dict[tuple[str, int], tuple[int, ...]]
+"""Budgets still to be sampled, by (task id, sample)."""
+
+
+def sample(plan: Plan, folder: RunFolder, start_engine: Callable[[], Engine], *, quiet: bool) -> bool:
+    """Sample and grade everything that the folder does not hold yet. False: interrupted, what finished is on disk.
+
+    The engine is started only if something is left to sample.
+    """
+    owed, ungraded = outstanding(plan, folder)
+    done = plan.planned - sum(map(len, owed.values()))
+    with ExitStack() as stack:
+        recorder = stack.enter_context(Recorder(folder, {task.id: task for task in plan.tasks}, done))
+        for keys, answer in ungraded:
+            recorder.grade(keys, answer)
+        if owed:
+            engine = start_engine()
+            stack.callback(engine.close)
+            progress = console.start_progress(done, plan.planned, quiet=quiet)
+            stack.callback(progress.close)
+            interrupt = stack.enter_context(Interrupt())
+            _drive(_controller(plan, engine, owed), engine, recorder, progress, interrupt)
+            if interrupt.requested:
+                return False
+        recorder.finish()
+    return True
+
+
+def outstanding(plan: Plan, folder: RunFolder) -> tuple[Owed, list[tuple[tuple[SampleKey, ...], str]]]:
+    """What a run still owes: budgets without a generation, and answers without a verdict.
+
+    A sample that the engine failed on is owed again.
+    """
+    verdicts = folder.read_verdicts()
+    finished: set[SampleKey] = set()
+    ungraded: list[tuple[tuple[SampleKey, ...], str]] = []
+    for keys, answer in folder.read_answers():
+        finished.update(keys)
+        if waiting := tuple(key for key in keys if key not in verdicts):
+            ungraded.append((waiting, answer))
+    owed: Owed = {}
+    for number in range(plan.config.samples):
+        for task in plan.tasks:
+            budgets = tuple(b for b in plan.budgets if SampleKey(task.id, number, b) not in finished)
+            if budgets:
+                owed[task.id, number] = budgets
+    return owed, ungraded
+
+
+class Recorder:
+    """Writes generations, verdicts and engine states, all from the thread that drives the engine."""
+
+    def __init__(self, folder: RunFolder, tasks: Mapping[str, Task], done: int) -> None:
+        self.done = done
+        self.tokens = 0  # that the engine has generated
+        self._traces = JsonLinesWriter(folder.traces)
+        self._verdicts = JsonLinesWriter(folder.verdicts)
+        self._states = JsonLinesWriter(folder.engine_states)
+        self._grader = Grader(tasks)
+        self._next_state = 0.0
+
+    def record(self, generations: Sequence[Generation]) -> None:
+        """Write what finished and hand the answers to the verifiers."""
+        for shared in share_completions(generations):
+            self._traces.append(generation_line(shared))
+            self.done += len(shared)
+            if shared[0].finish_reason != FinishReason.ERROR:
+                self.grade(tuple(generation.key for generation in shared), shared[0].answer_text)
+        self._write(self._grader.collect())
+
+    def grade(self, keys: tuple[SampleKey, ...], answer: str) -> None:
+        self._grader.submit(keys, answer)
+
+    def observe(self, engine: Engine) -> None:
+        """Write the state of the engine about once a second."""
+        now = time.monotonic()
+        if now >= self._next_state:
+            self._next_state = now + STATE_EVERY_S
+            state = engine.state()
+            self.tokens = state.generated_tokens
+            self._states.append(asdict(state))
+
+    def finish(self) -> None:
+        """Wait for the outstanding verdicts."""
+        self._write(self._grader.finish())
+
+    def __enter__(self) -> Recorder:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._grader.close()
+        for writer in (self._traces, self._verdicts, self._states):
+            writer.close()
+
+    def _write(self, graded: Sequence[Graded]) -> None:
+        for keys, verdict in graded:
+            for key in keys:
+                self._verdicts.append(verdict_line(key, verdict))
+
+
+class Interrupt:
+    """Within it, the first Ctrl-C asks the run to stop in good order; the second one kills the process."""
+
+    def __init__(self) -> None:
+        self.requested = False
+
+    def __enter__(self) -> Interrupt:
+        self._before = signal.signal(signal.SIGINT, self._on_signal)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        signal.signal(signal.SIGINT, self._before)
+
+    def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
+        self.requested = True
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        console.note("stopping after this step; press Ctrl-C again to stop at once")
+
+
+def _controller(plan: Plan, engine: Engine, owed: Owed) -> BudgetController:
+    config = plan.config
+    controller = BudgetController(
+        engine,
+        plan.tokenizer,
+        plan.markers,
+        plan.closing,
+        plan.budgets,
+        max_answer_tokens=plan.max_answer_tokens,
+        stop_ids=plan.stop_ids,
+        sampling=plan.sampling,
+        seed=config.seed,
+        waits=Waits(config.extension.waits, config.extension.text),
+        concurrency=config.engine.max_num_seqs,
+    )
+    for (task_id, number), budgets in owed.items():
+        controller.submit(task_id, number, plan.rendered[task_id], budgets)
+    return controller
+
+
+def _drive(
+    controller: BudgetController,
+    engine: Engine,
+    recorder: Recorder,
+    progress: console.Progress,
+    interrupt: Interrupt,
+) -> None:
+    while controller.unfinished and not interrupt.requested:
+        recorder.record(controller.step())
+        recorder.observe(engine)
+        progress.update(recorder.done, recorder.tokens)
