@@ -2,9 +2,10 @@
 
     python -m benchmarks.budget_cost --limit 512 --json benchmarks/results/budget_cost.json
 
-In one run of one engine, over the same tasks: the largest budget alone, all budgets nested in one trace, each budget by
-itself, and eight budgets against the largest of them. Two ratios are printed for each set of budgets: tokens decoded for
-all budgets over those of the traces themselves, exactly the same traces; and over a separate run of the largest budget.
+In one run of one engine, over the same tasks: all budgets nested in one trace, each budget by itself, and eight budgets
+against the largest of them. Two ratios are printed for each set of budgets: tokens decoded for all of them over those
+of their own traces (what the largest budget alone costs on exactly these traces), and over a separate run of the
+largest budget, whose traces are others.
 """
 
 from __future__ import annotations
@@ -79,7 +80,13 @@ def cost(nested: Sequence[Generation], alone: Sequence[Generation]) -> dict[str,
     total = sum(row.decoded_tokens for row in nested)
     traces = sum(row.decoded_tokens for row in nested if row.key.budget == largest)
     separate = sum(row.decoded_tokens for row in alone)
-    return {"decoded": total, "traces": traces, "separate": separate, "ratio": total / traces, "ratio_separate": total / separate}
+    return {
+        "decoded": total,
+        "traces": traces,
+        "separate": separate,
+        "ratio": total / traces,
+        "ratio_separate": total / separate,
+    }
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -102,19 +109,39 @@ def main(arguments: Sequence[str]) -> int:
     eight = cost(found["many"], found["many alone"])
     print(f"{engine['device']}, vLLM {engine['vllm']}, {len(plan.tasks)} tasks, {seconds:.0f} s for all")
     for name, row in ((given.budgets, few), (given.many, eight)):
-        print(f"{name}: {row['decoded']:,} tokens decoded, {row['ratio']:.3f}x its traces, {row['ratio_separate']:.3f}x a separate run")
+        print(
+            f"{name}: {row['decoded']:,} tokens decoded, {row['ratio']:.3f}x its traces, "
+            f"{row['ratio_separate']:.3f}x a separate run"
+        )
     comparison = []
     for budget in budgets:
         nested = right(plan, found["nested"], budget)
         independent = right(plan, found[f"{format_budget(budget)} alone"], budget)
         difference = paired_differences(np.stack((independent, nested), axis=1))[0]
-        comparison.append({"budget": budget, "nested": nested.mean(), "independent": independent.mean(), "difference": difference.value, "low": difference.low, "high": difference.high})
+        comparison.append(
+            {
+                "budget": budget,
+                "nested": nested.mean(),
+                "independent": independent.mean(),
+                "difference": difference.value,
+                "low": difference.low,
+                "high": difference.high,
+            }
+        )
         print(
             f"{format_budget(budget):>5}: nested {nested.mean():.1%}, independent {independent.mean():.1%}, "
             f"difference {difference.value:+.1%} [{difference.low:+.1%}, {difference.high:+.1%}]"
         )
     if given.json:
-        record = {"command": ["python", "-m", "benchmarks.budget_cost", *arguments], "engine": engine, "seconds": seconds, "n_tasks": len(plan.tasks), "few": few, "many": eight, "nesting": comparison}
+        record = {
+            "command": ["python", "-m", "benchmarks.budget_cost", *arguments],
+            "engine": engine,
+            "seconds": seconds,
+            "n_tasks": len(plan.tasks),
+            "few": few,
+            "many": eight,
+            "nesting": comparison,
+        }
         given.json.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
     return 0
 

@@ -1,10 +1,10 @@
 """Wall time of the budget controller against the same requests through plain `llm.generate`.
 
-    python -m benchmarks.controller_overhead --limit 256 --budgets 64,256,1k,4k --json benchmarks/results/controller_overhead.json
+    python -m benchmarks.controller_overhead --limit 256 --budgets 64,256,1k,4k --json FILE
 
-The controller samples traces and forks; every request that it made is then replayed by vLLM's own offline class: same prompt
-ids, same number of tokens, all submitted at once, statistics off. Each side is a process of its own (one engine a process)
-and repeats after a warm-up; medians and their ratio are printed.
+The controller samples traces and forks; every request that it made is then replayed by vLLM's own offline class: same
+prompt ids, same number of tokens, all submitted at once, statistics off. Each side is a process of its own (one engine
+a process) and repeats after a warm-up; medians and their ratio are printed.
 """
 
 from __future__ import annotations
@@ -94,12 +94,20 @@ def plain(plan: Plan, repeats: int, out: Path, log: dict[str, Any]) -> None:
         max_model_len=plan.max_model_len,
         kv_cache_memory_bytes=engine["kv_bytes"],
         enable_prefix_caching=True,
+        enable_chunked_prefill=None if engine["device"] != "cpu" else False,  # seeded requests need it off there
         skip_tokenizer_init=True,
         seed=0,
     )
     prompts: Any = [{"prompt_token_ids": ids} for ids, _, _ in log["requests"]]
     sampling = [
-        SamplingParams(temperature=plan.sampling.temperature, top_p=plan.sampling.top_p, seed=seed, max_tokens=tokens, ignore_eos=True, detokenize=False)
+        SamplingParams(
+            temperature=plan.sampling.temperature,
+            top_p=plan.sampling.top_p,
+            seed=seed,
+            max_tokens=tokens,
+            ignore_eos=True,
+            detokenize=False,
+        )
         for _, tokens, seed in log["requests"]
     ]
     seconds = []
@@ -138,15 +146,30 @@ def main(arguments: Sequence[str]) -> int:
 def _compare(given: argparse.Namespace, arguments: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory() as folder:
         for side in ("controller", "plain"):
-            command = [sys.executable, "-m", "benchmarks.controller_overhead", *arguments, "--side", side, "--folder", folder]
+            command = [
+                sys.executable,
+                "-m",
+                "benchmarks.controller_overhead",
+                *arguments,
+                "--side",
+                side,
+                "--folder",
+                folder,
+            ]
             subprocess.run(command, check=True)
         ours = json.loads(Path(folder, "controller.json").read_text())
         theirs = json.loads(Path(folder, "plain.json").read_text())
     tokens = sum(row[1] for row in ours["requests"])
     medians = statistics.median(ours["seconds"]), statistics.median(theirs["seconds"])
-    print(f"{ours['engine']['device']}, vLLM {ours['engine']['vllm']}: {len(ours['requests'])} requests, {tokens:,} tokens")
+    print(
+        f"{ours['engine']['device']}, vLLM {ours['engine']['vllm']}: "
+        f"{len(ours['requests'])} requests, {tokens:,} tokens"
+    )
     for name, row, median in (("controller", ours, medians[0]), ("plain generate", theirs, medians[1])):
-        print(f"{name:>15}: median {median:.2f} s, {tokens / median:,.0f} tokens/s, of {[round(s, 2) for s in row['seconds']]}")
+        print(
+            f"{name:>15}: median {median:.2f} s, {tokens / median:,.0f} tokens/s, "
+            f"of {[round(second, 2) for second in row['seconds']]}"
+        )
     print(f"{'ratio':>15}: {medians[0] / medians[1]:.3f}")
     if given.json:
         record = {

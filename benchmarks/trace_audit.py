@@ -1,27 +1,40 @@
-"""What goes wrong in the bundled model's traces, by position: `python -m benchmarks.trace_audit RUN [--json OUT]`.
+"""What goes wrong in the bundled model's traces, by position: `python -m benchmarks.trace_audit RUN`.
 
-Every attempt of every stored trace is read again: was the problem copied right, was every operand there to be used, was
-every result right, was the verdict right, and did the second look catch what had slipped? Rates are printed per attempt or
-per operation, with their denominators, for stretches of the context.
+Every attempt of every stored trace is read again: was the problem copied right, was every operand there to be used,
+was every result right, was the verdict right, and did the second look catch what had slipped? Counts are printed with
+their denominators for stretches of the context.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
+import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from rich.console import Console
+from rich.table import Table
+
+from reasoning.run_folder import RunFolder
+
 STRETCHES = (0, 1_000, 4_000, 16_000, 32_000, 65_536)
-OPERATIONS = {"+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b, "/": lambda a, b: a / b if b else -1}
+COLUMNS = (
+    *("attempts", "malformed", "miscopied", "unavailable", "operations", "wrong_results"),
+    *("hits", "false_yes", "missed_yes", "checks", "false_ok", "missed_ok"),
+)
+OPERATIONS = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "/": lambda a, b: a / b if b else -1,
+}
 
 
 def audit(words: Sequence[str], numbers: Sequence[int], target: int) -> dict[int, Counter[str]]:
     """Counts of one trace (the words of its thinking) by stretch of the context.
 
-    Keys: attempts, malformed, miscopied, unavailable (operands), operations, wrong_results, hits, false_yes (the attempt
-    is not a solution), missed_yes, checks, false_ok, missed_ok.
+    `COLUMNS` are the keys: unavailable counts operands that were not there to be used, hits are attempts that solve the
+    problem, false_yes are attempts called right that do not, missed_yes hits called wrong; likewise for the checks.
     """
     counts = {start: Counter[str]() for start in STRETCHES[:-1]}
     width = 5 * len(numbers) - 2
@@ -87,22 +100,38 @@ def _replay(words: Sequence[str], numbers: Sequence[int], counts: Counter[str]) 
     return last if sound else None
 
 
-def table(counts: dict[int, Counter[str]]) -> str:
-    """One line a stretch of the context, rates in their natural denominators."""
-    lines = ["context from   attempts  miscopied  unavailable  wrong results  malformed  true yes  false yes  missed yes  false ok  missed ok"]
-    for start, c in counts.items():
-        attempts, operations = max(1, c["attempts"]), max(1, c["operations"])
-        lines.append(
-            f"{start:>12,} {c['attempts']:>10,} {c['miscopied'] / attempts:>10.2e} {c['unavailable'] / operations:>12.2e} "
-            f"{c['wrong_results'] / operations:>14.2e} {c['malformed'] / attempts:>10.2e} {c['hits'] - c['missed_yes']:>9,} "
-            f"{c['false_yes']:>10,} {c['missed_yes']:>11,} {c['false_ok']:>9,} {c['missed_ok']:>10,}"
-        )
-    return "\n".join(lines)
-
-
 def total(parts: Iterable[dict[int, Counter[str]]]) -> dict[int, Counter[str]]:
+    """Sums over traces."""
     summed = {start: Counter[str]() for start in STRETCHES[:-1]}
     for part in parts:
         for start, counts in part.items():
             summed[start] += counts
     return summed
+
+
+def table(counts: dict[int, Counter[str]]) -> Table:
+    """One line a stretch of the context."""
+    drawn = Table("context from", *COLUMNS, box=None)
+    for start, row in counts.items():
+        drawn.add_row(f"{start:,}", *(f"{row[column]:,}" for column in COLUMNS))
+    return drawn
+
+
+def main(run: str) -> int:
+    """Audit the longest thinking of every sample in a run of the bundled model on countdown."""
+    folder = RunFolder(Path(run))
+    tasks, longest = folder.read_tasks(), {}
+    for generation in folder.read_generations():
+        name = generation.key.task_id, generation.key.sample
+        if name not in longest or generation.thinking_tokens > longest[name].thinking_tokens:
+            longest[name] = generation
+    parts = []
+    for (task_id, _), generation in sorted(longest.items()):
+        meta = tasks[task_id].meta
+        parts.append(audit(generation.text.split("</think>")[0].split(), meta["numbers"], meta["target"]))
+    Console(width=140).print(table(total(parts)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -101,9 +101,10 @@ class Rows(Dataset[dict[str, Tensor]]):
     def __len__(self) -> int:
         return self.config.steps
 
-    def __getitem__(self, step: int) -> dict[str, Tensor]:
-        phase = self.config.phase_at(step)
-        rng = np.random.default_rng((self.config.seed, step))
+    def __getitem__(self, index: int) -> dict[str, Tensor]:
+        """The row of optimizer step `index`."""
+        phase = self.config.phase_at(index)
+        rng = np.random.default_rng((self.config.seed, index))
         row = pack(self._documents(phase, rng), self.config.row_tokens, self.config.row_documents)
         return {
             "ids": torch.from_numpy(row.ids),
@@ -144,8 +145,8 @@ def build_model(shape: ModelShape) -> Qwen3ForCausalLM:
         bos_token_id=None,
         eos_token_id=ID["<|end|>"],
         pad_token_id=ID["<|pad|>"],
-        reasoning_harness={"prompt": "compact", "max_answer_tokens": ANSWER_TOKENS},
     )
+    config.reasoning_harness = {"prompt": "compact", "max_answer_tokens": ANSWER_TOKENS}
     config._attn_implementation = "packed"
     return Qwen3ForCausalLM(config)
 
@@ -154,7 +155,7 @@ class MasterWeights:
     """AdamW on float32 copies of a model's weights; the model itself computes in its own dtype."""
 
     def __init__(self, model: nn.Module, settings: Optimizer, total_steps: int) -> None:
-        self.weights = list(model.parameters())
+        self.weights: list[Tensor] = list(model.parameters())
         self.masters = [weight.detach().float().clone().requires_grad_() for weight in self.weights]
         matrices = [master for master in self.masters if master.ndim > 1]
         vectors = [master for master in self.masters if master.ndim < 2]
@@ -205,7 +206,11 @@ def train(config: ColdStartConfig, out: Path) -> dict[str, Any]:
     optimizer = MasterWeights(model, config.optimizer, config.steps)
     loss_of = torch.compile(row_loss) if device.type == "cuda" else row_loss
     rows = DataLoader(
-        Rows(config), batch_size=None, num_workers=config.workers, pin_memory=device.type == "cuda", prefetch_factor=4 if config.workers else None
+        Rows(config),
+        batch_size=None,
+        num_workers=config.workers,
+        pin_memory=device.type == "cuda",
+        prefetch_factor=4 if config.workers else None,
     )
     started = time.monotonic()
     with open(out / "metrics.jsonl", "w", encoding="utf-8") as log:
@@ -218,7 +223,10 @@ def train(config: ColdStartConfig, out: Path) -> dict[str, Any]:
                 line = _progress(config, step, float(loss.detach()), time.monotonic() - started)
                 log.write(json.dumps(line) + "\n")
                 log.flush()
-                print(f"step {line['step']}/{config.steps}  loss {line['loss']:.4f}  {line['tokens_per_s']:,} tokens/s", flush=True)
+                print(
+                    f"step {line['step']}/{config.steps}  loss {line['loss']:.4f}  {line['tokens_per_s']:,} tokens/s",
+                    flush=True,
+                )
     seconds = time.monotonic() - started
     save(model, config, out)
     return {
@@ -235,7 +243,13 @@ def train(config: ColdStartConfig, out: Path) -> dict[str, Any]:
 
 def _progress(config: ColdStartConfig, step: int, loss: float, seconds: float) -> dict[str, Any]:
     tokens = (step + 1) * config.row_tokens
-    return {"step": step + 1, "loss": loss, "tokens": tokens, "seconds": round(seconds, 2), "tokens_per_s": int(tokens / seconds)}
+    return {
+        "step": step + 1,
+        "loss": loss,
+        "tokens": tokens,
+        "seconds": round(seconds, 2),
+        "tokens_per_s": int(tokens / seconds),
+    }
 
 
 def save(model: Qwen3ForCausalLM, config: ColdStartConfig, out: Path) -> None:

@@ -28,8 +28,8 @@ class PackedRow:
     """A row of `tokens` tokens.
 
     ids, labels, positions: int64 of shape [tokens]; `labels[t]` is the token after position t if it is taught and of
-    the same document, else IGNORE. cu_seqlens: int32 of shape [documents + 1], padded at its end with `tokens` (documents
-    of length zero) so that its shape does not change from row to row.
+    the same document, else IGNORE. cu_seqlens: int32 of shape [documents + 1], padded at its end with `tokens`
+    (documents of length zero) so that its shape does not change from row to row.
     """
 
     ids: np.ndarray
@@ -44,7 +44,7 @@ class PackedRow:
 
 
 def pack(documents: Iterable[Document], tokens: int, max_documents: int) -> PackedRow:
-    """Fill one row to the last token; the document that does not fit is cut there, and the rest of the stream left alone.
+    """Fill one row to the last token; the document that does not fit is cut there, and the rest left alone.
 
     Raises ValueError when the stream ends early or holds more than `max_documents` for one row.
     """

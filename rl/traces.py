@@ -25,8 +25,6 @@ from reasoning.tasks.countdown import MAX_NUMBER, MAX_TARGET, MAX_VALUE, draw_pr
 from rl.packing import Document
 from rl.vocabulary import ID, NUMBER_0, OPERATOR_0, RESULT_0
 
-
-
 CLOSE = np.array([ID["</think>"]])
 
 
@@ -56,7 +54,10 @@ class _Text:
 
 
 def documents(level: int, count: int, limit: int, mix: TraceMix, rng: np.random.Generator) -> Iterator[Document]:
-    """Up to `count` documents of `level` numbers, none longer than `limit` tokens. Problems of the test split are left out."""
+    """Up to `count` documents of `level` numbers, none longer than `limit` tokens.
+
+    Problems of the test split are left out.
+    """
     numbers, target = draw_problems(level, count, rng)
     beyond = rng.random(count) < mix.open_target
     target = np.where(beyond, rng.integers(1, MAX_VALUE + 1, count), target)
@@ -76,7 +77,11 @@ def documents(level: int, count: int, limit: int, mix: TraceMix, rng: np.random.
         if forced[row]:
             cut = int(rng.integers(min(len(whole.ids), limit) + 1))
             found = solution is not None and cut >= len(search.ids)
-            rest = [whole[:cut], _untaught(CLOSE), _answer(solution if found and solution is not None else guesses[row])]
+            rest = [
+                whole[:cut],
+                _untaught(CLOSE),
+                _answer(solution if found and solution is not None else guesses[row]),
+            ]
         else:
             rest = [whole] if solution is None else [whole, _taught(CLOSE), _answer(solution)]
         document = _join([_untaught(_prompt(numbers[row], int(target[row]))), *rest])[:limit]
@@ -150,7 +155,7 @@ def _search(
 def _slips(
     numbers: np.ndarray, target: np.ndarray, chosen: np.ndarray, rng: np.random.Generator
 ) -> tuple[dict[int, list[_Text]], np.ndarray]:
-    """For the chosen rows an attempt that looks right by one slip, with the check that finds it: {row: [attempt, check]},
+    """For the chosen rows an attempt that looks right by one slip and the check that finds it, {row: [attempt, check]};
     and the targets [n], changed where that is what makes the attempt look right.
 
     A slip is never taught; everything around it is. Plays that end out of range are dropped.
@@ -253,8 +258,8 @@ def _checks(numbers: np.ndarray, steps: np.ndarray, target: np.ndarray) -> list[
 
 
 def _replay(numbers: np.ndarray, steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Steps [n, c - 1, 4] with their results computed anew, and the index [n] into their ids of the first operand that is
-    neither a number left nor a result left, -1 where every operand is there."""
+    """Steps [n, c - 1, 4] with their results computed anew, and the index [n] into their ids of the first operand that
+    is neither a number left nor a result left, -1 where every operand is there."""
     count, level = numbers.shape
     rows = np.arange(count)
     left = np.concatenate((numbers, np.full((count, level - 1), -1)), axis=1)
