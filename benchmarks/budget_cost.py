@@ -22,11 +22,12 @@ from typing import Any
 import numpy as np
 
 from eval.statistics import paired_differences
-from reasoning.budget import BudgetController, Waits, format_budget, parse_budgets
+from reasoning.budgets import format_budget, parse_budgets
 from reasoning.config import load_config
 from reasoning.engine.base import EngineSettings
 from reasoning.engine.environment import prepare_environment
 from reasoning.preflight import Plan, make_plan
+from reasoning.sampling import controller
 from reasoning.types import Generation
 from verifiers import grade
 from verifiers.base import Status
@@ -39,27 +40,15 @@ def run(plan: Plan, settings: Mapping[str, Sequence[int]]) -> tuple[dict[str, li
     engine = VllmEngine(
         plan.model.source, EngineSettings(**plan.config.engine.model_dump()), plan.max_model_len, plan.config.seed
     )
-    controller = BudgetController(
-        engine,
-        plan.tokenizer,
-        plan.markers,
-        plan.closing,
-        plan.budgets,
-        max_answer_tokens=plan.max_answer_tokens,
-        stop_ids=plan.stop_ids,
-        sampling=plan.sampling,
-        seed=plan.config.seed,
-        waits=Waits(),
-        concurrency=plan.config.engine.max_num_seqs,
-    )
+    driver = controller(plan, engine)
     for number, budgets in enumerate(settings.values()):
         for task in plan.tasks:
-            controller.submit(task.id, number, plan.rendered[task.id], budgets)
+            driver.submit(task.id, number, plan.rendered[task.id], budgets)
     names = list(settings)
     found: dict[str, list[Generation]] = defaultdict(list)
     started = time.perf_counter()
-    while controller.unfinished:
-        for generation in controller.step():
+    while driver.unfinished:
+        for generation in driver.step():
             found[names[generation.key.sample]].append(generation)
     seconds = time.perf_counter() - started
     description = engine.describe()

@@ -23,6 +23,7 @@ from typing import Any
 from reasoning.config import load_config
 from reasoning.engine.environment import prepare_environment
 from reasoning.preflight import Plan, make_plan
+from reasoning.sampling import controller
 
 
 def controlled(plan: Plan, repeats: int, out: Path) -> None:
@@ -59,25 +60,11 @@ def controlled(plan: Plan, repeats: int, out: Path) -> None:
 
 
 def _sample(plan: Plan, engine: Any) -> None:
-    from reasoning.budget import BudgetController, Waits
-
-    controller = BudgetController(
-        engine,
-        plan.tokenizer,
-        plan.markers,
-        plan.closing,
-        plan.budgets,
-        max_answer_tokens=plan.max_answer_tokens,
-        stop_ids=plan.stop_ids,
-        sampling=plan.sampling,
-        seed=plan.config.seed,
-        waits=Waits(),
-        concurrency=plan.config.engine.max_num_seqs,
-    )
+    driver = controller(plan, engine)
     for task in plan.tasks:
-        controller.submit(task.id, 0, plan.rendered[task.id])
-    while controller.unfinished:
-        controller.step()
+        driver.submit(task.id, 0, plan.rendered[task.id])
+    while driver.unfinished:
+        driver.step()
 
 
 def plain(plan: Plan, repeats: int, out: Path, log: dict[str, Any]) -> None:
@@ -103,6 +90,8 @@ def plain(plan: Plan, repeats: int, out: Path, log: dict[str, Any]) -> None:
         SamplingParams(
             temperature=plan.sampling.temperature,
             top_p=plan.sampling.top_p,
+            top_k=plan.sampling.top_k,
+            min_p=plan.sampling.min_p,
             seed=seed,
             max_tokens=tokens,
             ignore_eos=True,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -19,7 +19,7 @@ from eval.statistics import (
     paired_differences,
     pass_at_k,
 )
-from reasoning.types import CurvePoint, SampleKey
+from reasoning.types import CurvePoint, FinishReason, SampleKey
 from verifiers.base import Status
 
 MISSING = "missing"
@@ -35,7 +35,7 @@ class GradedSample:
     status: str  # a value of verifiers.base.Status, or MISSING
     thinking_tokens: int
     answer_tokens: int
-    decoded_tokens: int
+    finish_reason: FinishReason
     bound: bool
     forced: bool
     escaped: bool
@@ -70,11 +70,11 @@ def curve(
     Raises ValueError when two samples have the same key.
     """
     by_budget = _present_by_budget(samples)
-    missing = Counter(sample.key.budget for sample in samples if sample.status == MISSING)
+    missing = [sample for sample in samples if sample.status == MISSING]
     estimates = mean_intervals(_rates(by_budget), seed=seed)
     names = {"model": model, "task_set": task_set, "method": method, "vote": "none"}
     return [
-        _point(names, budget, present, missing[budget], estimate)
+        _point(names, budget, present, [sample for sample in missing if sample.key.budget == budget], estimate)
         for (budget, present), estimate in zip(by_budget.items(), estimates, strict=True)
     ]
 
@@ -116,7 +116,11 @@ def _rates(by_budget: Mapping[int, Sequence[GradedSample]]) -> Floats:
 
 
 def _point(
-    names: Mapping[str, str], budget: int, present: Sequence[GradedSample], n_missing: int, estimate: Estimate
+    names: Mapping[str, str],
+    budget: int,
+    present: Sequence[GradedSample],
+    missing: Sequence[GradedSample],
+    estimate: Estimate,
 ) -> CurvePoint:
     tokens = [sample.spent_tokens for sample in present]
     by_task = _by_task(present)
@@ -129,7 +133,7 @@ def _point(
         budget=budget,
         n_tasks=estimate.n_tasks,
         n_samples=len(present),
-        n_missing=n_missing,
+        n_missing=len(missing),
         accuracy=estimate.value,
         low=estimate.low,
         high=estimate.high,
@@ -148,7 +152,15 @@ def _point(
         verifier_failed_share=share(lambda s: s.status in (Status.TIMEOUT, Status.ERROR)),
         pass_at=_pass_at(by_task),
         majority_at=_majority_at(by_task),
+        statuses=_counts((*Status, MISSING), [sample.status for sample in (*present, *missing)]),
+        finish_reasons=_counts(FinishReason, [sample.finish_reason for sample in (*present, *missing)]),
     )
+
+
+def _counts(names: Iterable[str], found: Iterable[str]) -> dict[str, int]:
+    """How often each name was found, those that were not included."""
+    counts = Counter(found)
+    return {str(name): counts[name] for name in names}
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -21,7 +21,7 @@ from matplotlib.transforms import BboxBase, offset_copy
 from eval.captions import curve_caption, curve_title, is_open, join_labels, line_names, shorten
 from eval.labels import Box, Canvas, Point, above, along, around, beside, merge_close
 from eval.style import COLORS, FAINT, INK, LINES, MARKERS, MUTED, RC, SMALL_SIZE, TEXT_SIZE, TITLE_SIZE, for_text
-from reasoning.budget.parse import format_budget
+from reasoning.budgets import format_budget
 from reasoning.files import write_json
 from reasoning.types import NO_LIMIT, CurvePoint
 

@@ -3,9 +3,13 @@
 Schema 1 of results.json: `run` (names and settings), `status` (complete or partial), `planned` and `finished`
 samples, `points` (one a budget, the fields of `reasoning.types.CurvePoint` and the budget's label), `levels` (the
 same for each level of difficulty, when there are several), `differences` (what each step to a larger budget gained,
-paired by task), `warnings`, `violations` (samples over their budget) and `cost` (tokens and seconds; the only part
-that differs between a resumed run and one that was not interrupted). The budget `none` is null,
-and so is a rate of no samples.
+paired by task), `warnings`, `violations` (samples over their budget), `redrawn` (samples whose budgets do not share one
+trace, because an interrupted run drew them again and they came out differently) and `cost`, the only part in which a
+resumed run differs from one that was not interrupted. The budget `none` is null, and so is a rate of no samples.
+
+`cost` has `decoded_tokens` and `cached_tokens` (sums over the stored generations), and `engine_tokens` and
+`engine_seconds` (what the engine generated and how long it ran over all attempts, work that an interruption threw away
+included; of an attempt that was killed, its last second may be missing).
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from eval.curves import MISSING, Difference, GradedSample, curve, differences
-from reasoning.budget.parse import format_budget
+from reasoning.budgets import format_budget
 from reasoning.files import write_json, write_text
 from reasoning.types import NO_LIMIT, CurvePoint
 from verifiers.base import Status
@@ -34,7 +38,8 @@ _DOUBTS: tuple[tuple[str, Callable[[CurvePoint], float], float], ...] = (
     ("thinking went on in the answer, or the answer filled its room", lambda point: point.escaped_share, WORTH_SAYING),
     ("the thinking ended in a loop", lambda point: point.looped_share, WORTH_SAYING),
 )
-_COLUMNS = [field.name for field in fields(CurvePoint) if field.name not in ("pass_at", "majority_at")]
+_NESTED = ("pass_at", "majority_at", "statuses", "finish_reasons")
+_COLUMNS = [field.name for field in fields(CurvePoint) if field.name not in _NESTED]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +55,8 @@ class Results:
     levels: Mapping[str, tuple[CurvePoint, ...]]
     differences: tuple[Difference, ...]
     violations: tuple[str, ...]
-    cost: Mapping[str, float | None]
+    redrawn: int
+    cost: Mapping[str, float]
 
     @property
     def is_partial(self) -> bool:
@@ -75,11 +81,12 @@ def build(
     run: Mapping[str, Any],
     planned: int,
     violations: Sequence[str],
-    cost: Mapping[str, float | None],
+    redrawn: int,
+    cost: Mapping[str, float],
 ) -> Results:
     """Aggregate graded samples. `run` needs `model`, `task_set`, `method` and `seed`."""
     names = {name: run[name] for name in ("model", "task_set", "method", "seed")}
-    levels = sorted({sample.level for sample in samples if sample.level is not None})
+    levels = sorted({sample.level for sample in samples if sample.level is not None}, key=_in_order)
     return Results(
         run=run,
         planned=planned,
@@ -94,8 +101,14 @@ def build(
         },
         differences=tuple(differences(samples, seed=run["seed"])),
         violations=tuple(violations),
+        redrawn=redrawn,
         cost=cost,
     )
+
+
+def _in_order(level: str) -> tuple[float, str]:
+    """Levels that are numbers by their value, before those that are words."""
+    return (int(level) if level.isdecimal() else math.inf), level
 
 
 def write(results: Results, folder: Path) -> None:
@@ -121,6 +134,7 @@ def as_json(results: Results) -> dict[str, Any]:
         "differences": [_difference(difference) for difference in results.differences],
         "warnings": results.warnings,
         "violations": list(results.violations),
+        "redrawn": results.redrawn,
         "cost": dict(results.cost),
     }
 
@@ -150,6 +164,11 @@ def _warnings(results: Results) -> Iterator[str]:
         yield f"{count} did not honour their budget, so the numbers mean nothing: {results.violations[0]}"
     if results.is_partial:
         yield f"partial run: {results.finished:,} of {results.planned:,} samples; budgets may rest on different tasks"
+    if results.redrawn:
+        yield (
+            f"{results.redrawn:,} samples were drawn again after an interruption and came out differently: "
+            "their budgets do not share one trace"
+        )
     if results.missing:
         yield f"the engine failed on {results.missing:,} of {results.finished:,} samples; they are in no rate"
     for what, share, floor in _DOUBTS:

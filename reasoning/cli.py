@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from enum import IntEnum
 from typing import NoReturn
 
-from reasoning.budget import BudgetError
+from reasoning.budgets import BudgetError
 from reasoning.config import ConfigError
 from reasoning.engine.base import EngineError
 from reasoning.files import StoredDataError

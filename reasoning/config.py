@@ -23,7 +23,7 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
-from reasoning.budget.parse import parse_budget
+from reasoning.budgets import parse_budget
 from reasoning.types import NO_LIMIT
 
 
@@ -61,10 +61,12 @@ class Section(BaseModel):
 
 
 class Sampling(Section):
-    """None: what the model's generation_config.json says, else 1.0."""
+    """None: what the model's generation_config.json says, else 1.0, or off for `top_k` and `min_p` (0 is off)."""
 
     temperature: float | None = Field(default=None, ge=0)
     top_p: float | None = Field(default=None, gt=0, le=1)
+    top_k: int | None = Field(default=None, ge=0)
+    min_p: float | None = Field(default=None, ge=0, le=1)
 
 
 class Extension(Section):

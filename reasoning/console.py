@@ -11,10 +11,13 @@ import time
 from collections.abc import Sequence
 from typing import Protocol
 
-from reasoning.budget.parse import format_budget
+from reasoning.budgets import format_budget
 from reasoning.types import CurvePoint
 
 LINE_EVERY_S = 30.0
+BAR_EVERY_S = 0.2
+LOG_WIDTH = 88
+"""Columns that a table may have at least where nobody knows the width: in a file or a pipe."""
 
 
 class Progress(Protocol):
@@ -84,12 +87,22 @@ class Bar:
         self._bar = Progress(BarColumn(), TextColumn("{task.description}"), console=Console(stderr=True))
         self._row = self._bar.add_task(self._pace.describe(done, 0), total=total, completed=done)
         self._bar.start()
+        self._next = time.monotonic() + BAR_EVERY_S
+        self._last = (done, 0)
 
     def update(self, done: int, tokens: int) -> None:
-        self._bar.update(self._row, completed=done, description=self._pace.describe(done, tokens))
+        self._last = (done, tokens)
+        if time.monotonic() >= self._next:  # the engine steps up to a thousand times a second
+            self._next = time.monotonic() + BAR_EVERY_S
+            self._draw()
 
     def close(self) -> None:
+        self._draw()
         self._bar.stop()
+
+    def _draw(self) -> None:
+        done, tokens = self._last
+        self._bar.update(self._row, completed=done, description=self._pace.describe(done, tokens))
 
 
 def note(text: str) -> None:
@@ -114,7 +127,10 @@ def print_table(points: Sequence[CurvePoint]) -> None:
         table.add_column(heading, justify="right", no_wrap=True)
     for point in points:
         table.add_row(*_row(point))
-    Console(markup=False).print(table)
+    console = Console(markup=False)
+    if not console.is_terminal:
+        console.width = max(console.width, LOG_WIDTH)
+    console.print(table)
 
 
 def _row(point: CurvePoint) -> tuple[str, ...]:

@@ -26,8 +26,10 @@ HELP = {
     "seed": ("S", "decides tasks and samples (default 0)"),
     "sampling.temperature": ("X", "default: what the model's generation_config.json says, else 1"),
     "sampling.top_p": ("X", "likewise"),
+    "sampling.top_k": ("N", "likewise, else off"),
+    "sampling.min_p": ("X", "likewise, else off"),
     "closing": ("C", "what ends cut thinking: bare (default), qwen, s1, boxed, none, or a text"),
-    "max_answer_tokens": ("N", "room for the answer, apart from the budget (default 1024)"),
+    "max_answer_tokens": ("N", "room for the answer (default: what the model's config.json asks for, else 1024)"),
     "out": ("DIR", "run folder (default runs/<tasks>--<model>--<time>)"),
 }
 

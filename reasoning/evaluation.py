@@ -24,16 +24,16 @@ from pathlib import Path
 import yaml
 
 from reasoning import console
-from reasoning.budget import format_budget
+from reasoning.budgets import format_budget
 from reasoning.cli import ExitCode
 from reasoning.config import ConfigError, EvalConfig
 from reasoning.engine.base import Engine, EngineError, EngineSettings
 from reasoning.files import StoredDataError
 from reasoning.preflight import Plan, make_plan
 from reasoning.provenance import git_state, versions
-from reasoning.run_folder import RunFolder, default_path, prepare_run, resume_command
+from reasoning.run_folder import RunFolder, default_path, make_folder, make_new_folder, prepare_run, resume_command
 from reasoning.sampling import sample
-from reasoning.summary import Summary, summarise
+from reasoning.summary import Summary, describe_sampling, summarise
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """What a file system says when it takes no more."""
@@ -74,9 +74,11 @@ def evaluate(config: EvalConfig, command: Command, start_engine: EngineFactory =
     if command.dry_run:
         _describe(plan)
         return ExitCode.DONE
-    folder = _prepare(plan, command)
-    with folder.lock(), _log_to(folder.log):
-        return _run(plan, folder, command, start_engine)
+    folder = _folder(plan.config)
+    with folder.lock():
+        _prepare(plan, folder, command)
+        with _log_to(folder.log):
+            return _run(plan, folder, command, start_engine)
 
 
 def _run(plan: Plan, folder: RunFolder, command: Command, start_engine: EngineFactory) -> int:
@@ -85,23 +87,28 @@ def _run(plan: Plan, folder: RunFolder, command: Command, start_engine: EngineFa
     resume_line = resume_command("reasoning.eval", command.arguments, folder.path)
     try:
         _introduce(plan, folder, command)
-        complete = sample(plan, folder, lambda: _start(plan, folder, command, start_engine), quiet=command.quiet)
-        _end(folder, "complete" if complete else "interrupted", started)
-        return _report(summarise(folder), plan) if complete else _interrupted(resume_line)
+        if not sample(plan, folder, lambda: _start(plan, folder, command, start_engine), quiet=command.quiet):
+            return _interrupted(folder, started, resume_line)
+        summary = summarise(folder)
+        _end(folder, "complete", started)
     except KeyboardInterrupt:
-        _end(folder, "interrupted", started)
-        return _interrupted(resume_line)
+        return _interrupted(folder, started, resume_line)
     except StoredDataError:
         raise
     except Exception as error:  # noqa: BLE001 - the last boundary: say what is on disk and how to go on
         if isinstance(error, OSError) and error.errno in FULL:
             return _disk_full(folder, error, resume_line)
         return _failed(folder, error, started, resume_line)
+    return _report(summary, plan)
 
 
-def _prepare(plan: Plan, command: Command) -> RunFolder:
-    config = plan.config
-    path = Path(config.out) if config.out else default_path(config.tasks, config.model, datetime.now().astimezone())
+def _folder(config: EvalConfig) -> RunFolder:
+    if config.out:
+        return make_folder(Path(config.out))
+    return make_new_folder(default_path(config.tasks, config.model, datetime.now().astimezone()))
+
+
+def _prepare(plan: Plan, folder: RunFolder, command: Command) -> None:
     manifest = {
         "status": "running",
         "started": _now(),
@@ -110,13 +117,14 @@ def _prepare(plan: Plan, command: Command) -> RunFolder:
         "planned": plan.planned,
         "n_tasks": len(plan.tasks),
         "data_sha256": plan.data_sha256,
+        "model_sha256": plan.model.sha256,
         "template_sha256": plan.template_sha256,
         "think": asdict(plan.markers) | {"starts_open": plan.starts_open},
         "max_model_len": plan.max_model_len,
         "attempts": [],
     }
-    settings = config.model_dump(mode="json", exclude={"out"})
-    return prepare_run(path, settings, manifest, plan.tasks, resume=command.resume, clean=command.clean)
+    settings = plan.config.model_dump(mode="json", exclude={"out"})
+    prepare_run(folder, settings, manifest, plan.tasks, resume=command.resume, clean=command.clean)
 
 
 def _start(plan: Plan, folder: RunFolder, command: Command, start_engine: EngineFactory) -> Engine:
@@ -148,15 +156,19 @@ def _describe(plan: Plan) -> None:
     console.say(str(plan.tokenizer.decode(list(prompt.prompt_ids))))
     console.say(f"\n{_size(plan)}")
     console.say(f"at most {plan.most_decoded_tokens:,} tokens to decode, sequences of up to {plan.max_model_len:,}")
+    for remark in plan.notes:
+        console.say(f"note: {remark}")
     console.say("nothing was started")
 
 
 def _introduce(plan: Plan, folder: RunFolder, command: Command) -> None:
     log.info("command: %s", " ".join(command.arguments))
     if not command.quiet:
-        sampling = f"temperature {plan.sampling.temperature:g}, top-p {plan.sampling.top_p:g}"
+        sampling = ", ".join(describe_sampling(asdict(plan.sampling)))
         console.note(f"{_size(plan)}; {sampling}, closing {plan.closing.name}, seed {plan.config.seed}")
         console.note(f"run folder: {folder.path}")
+        for remark in plan.notes:
+            console.note(f"note: {remark}")
 
 
 def _size(plan: Plan) -> str:
@@ -189,7 +201,8 @@ def print_summary(summary: Summary) -> None:
         console.say(f"plot:         {summary.plots[0]}")
 
 
-def _interrupted(resume_line: str) -> int:
+def _interrupted(folder: RunFolder, started: float, resume_line: str) -> int:
+    _end(folder, "interrupted", started)
     console.note(f"interrupted; everything finished is on disk. Continue with:\n  {resume_line}")
     return ExitCode.INTERRUPTED
 

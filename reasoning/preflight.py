@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from reasoning.model_files import Model, is_local, model_source, read_model
 from reasoning.prompts import (
     Closing,
     Ids,
+    PromptError,
     Rendered,
     ThinkMarkers,
     closing_from,
@@ -61,6 +62,11 @@ class Plan:
         return next(iter(self.rendered.values())).starts_open
 
     @property
+    def notes(self) -> list[str]:
+        """What the user may not expect of this evaluation."""
+        return list(_notes(self))
+
+    @property
     def most_decoded_tokens(self) -> int:
         """Tokens that the run decodes if every trace uses its largest budget and every answer its room."""
         thinking = min(self.budgets[-1], self.largest_budget)
@@ -78,7 +84,9 @@ def make_plan(config: EvalConfig) -> Plan:
     sampling, max_answer_tokens = _sampling(config, model), _answer_room(config, model)
     config = _resolved(config, model, sampling, max_answer_tokens)
     context = model.context_tokens
-    budgets = tuple(sorted({*config.budgets, 0} if config.baseline else config.budgets))
+    # Where cut thinking gets no answer, a baseline without thinking would be one without answers.
+    baseline = config.baseline and config.closing != "none"
+    budgets = tuple(sorted({*config.budgets, 0} if baseline else config.budgets))
     bounded = max((budget for budget in budgets if budget != NO_LIMIT), default=0)
     tasks = load_tasks(task_spec(config))
     tokenizer = load_tokenizer(model.source)
@@ -86,6 +94,7 @@ def make_plan(config: EvalConfig) -> Plan:
     closing = closing_from(config.closing)
     closing_ids = closing.ids(tokenizer, markers)
     rendered = {task.id: render(tokenizer, task.prompt, markers) for task in tasks}
+    _check_agreement(rendered, model)
     longest = max(rendered.values(), key=lambda prompt: len(prompt.prompt_ids))
     room = thinking_room(context, longest, markers, closing_ids, max_answer_tokens)
     check_room(budgets, room, context)
@@ -109,15 +118,40 @@ def make_plan(config: EvalConfig) -> Plan:
 
 
 def _sampling(config: EvalConfig, model: Model) -> Sampling:
-    """What the settings say, else the model's generation_config.json, else 1.0."""
+    """What the settings say, else the model's generation_config.json, else plain sampling from all tokens."""
+    suggested = dict(model.generation_config)
+    if suggested.get("do_sample") is False:
+        suggested["temperature"] = 0.0
 
-    def first(given: float | None, name: str) -> float:
-        suggested = model.generation_config.get(name)
-        return next((float(value) for value in (given, suggested) if value is not None), 1.0)
+    def first(given: float | None, name: str, otherwise: float) -> float:
+        return next(value for value in (given, suggested.get(name), otherwise) if value is not None)
 
+    chosen = config.sampling
     return Sampling(
-        temperature=first(config.sampling.temperature, "temperature"), top_p=first(config.sampling.top_p, "top_p")
+        temperature=float(first(chosen.temperature, "temperature", 1.0)),
+        top_p=float(first(chosen.top_p, "top_p", 1.0)),
+        top_k=max(0, int(first(chosen.top_k, "top_k", 0))),  # some write -1 for off
+        min_p=float(first(chosen.min_p, "min_p", 0.0)),
     )
+
+
+def _check_agreement(rendered: Mapping[str, Rendered], model: Model) -> None:
+    opened = [task_id for task_id, prompt in rendered.items() if prompt.starts_open]
+    if 0 < len(opened) < len(rendered):
+        other = next(task_id for task_id, prompt in rendered.items() if not prompt.starts_open)
+        raise PromptError(
+            f"the chat template of {model.name} opens the thinking for task {opened[0]} but not for task {other}, "
+            "so their thinking would not be counted alike; evaluate them in separate runs"
+        )
+
+
+def _notes(plan: Plan) -> Iterator[str]:
+    if plan.model.unapplied:
+        asked = ", ".join(f"{name} {value}" for name, value in plan.model.unapplied.items())
+        are = "is" if len(plan.model.unapplied) == 1 else "are"
+        yield f"generation_config.json also asks for {asked}, which {are} not applied"
+    if plan.sampling.temperature == 0 and plan.config.samples > 1:
+        yield f"at temperature 0 the {plan.config.samples:,} samples of a task will hardly differ; set --temperature"
 
 
 def _answer_room(config: EvalConfig, model: Model) -> int:
@@ -130,6 +164,7 @@ def _resolved(config: EvalConfig, model: Model, sampling: Sampling, max_answer_t
         prompt = model.harness.get("prompt", "plain")
     return config.model_copy(
         update={
+            "model": model.name,
             "max_answer_tokens": max_answer_tokens,
             "sampling": config.sampling.model_copy(update=asdict(sampling)),
             "countdown": config.countdown.model_copy(update={"prompt": prompt}),

@@ -30,7 +30,7 @@ def main(arguments: Sequence[str]) -> int:
         if len({results.run["data_sha256"] for results in drawn}) > 1:
             console.say("warning: these runs are on different tasks; the figure compares them all the same")
         console.say(f"comparison:   {plot(drawn, folders[0].plots / 'comparison')[0]}")
-    return ExitCode.DONE
+    return ExitCode.DOUBTFUL if any(summary.results.violations for summary in summaries) else ExitCode.DONE
 
 
 if __name__ == "__main__":

@@ -109,6 +109,10 @@ class RunFolder:
     def read_verdicts(self) -> dict[SampleKey, Verdict]:
         return dict(map(verdict_of, read_json_lines(self.verdicts)))
 
+    def read_last_states(self) -> dict[int, dict[str, Any]]:
+        """The last state of the engine in each attempt at the run."""
+        return {state["attempt"]: state for state in read_json_lines(self.engine_states)}
+
     def read_answers(self) -> Iterator[tuple[tuple[SampleKey, ...], str]]:
         """Every stored answer with the samples that it is for, as written; failures of the engine have none."""
         for line in read_json_lines(self.traces):
@@ -127,10 +131,12 @@ class RunFolder:
         """
         descriptor = os.open(self.path, os.O_RDONLY)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                message = f"another process is writing to {self.path}; wait for it or end it first"
+                raise RunFolderError(message) from None
             yield
-        except BlockingIOError:
-            raise RunFolderError(f"another process is writing to {self.path}; wait for it or end it first") from None
         finally:
             os.close(descriptor)
 
@@ -149,39 +155,67 @@ def open_run(path: Path) -> RunFolder:
     return folder
 
 
+def make_folder(path: Path) -> RunFolder:
+    """The folder at `path`, which may be there already: to be locked before anything is read or written in it.
+
+    Raises:
+        RunFolderError: there can be no folder.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _unwritable(path, error) from None
+    return RunFolder(path)
+
+
+def make_new_folder(path: Path) -> RunFolder:
+    """A folder of one's own: at `path`, or with -2, -3 ... behind it where another run was faster.
+
+    Raises:
+        RunFolderError: there can be no folder.
+    """
+    own, number = path, 1
+    while True:
+        try:
+            own.mkdir(parents=True)
+            return RunFolder(own)
+        except FileExistsError:
+            number += 1
+            own = path.with_name(f"{path.name}-{number}")
+        except OSError as error:
+            raise _unwritable(path, error) from None
+
+
 def prepare_run(
-    path: Path,
+    folder: RunFolder,
     config: Mapping[str, Any],
     manifest: Mapping[str, Any],
     tasks: Iterable[Task],
     *,
     resume: bool,
     clean: bool,
-) -> RunFolder:
-    """A folder that is ready to receive the samples of a run.
+) -> None:
+    """Make a locked folder ready to receive the samples of a run.
 
     `manifest` has the number of `planned` samples and the hashes ending in `sha256`. With `resume`, a folder of the
-    same settings is continued and an unused one is started; with `clean`, a run at `path` is deleted first.
+    same settings is continued and an unused one is started; with `clean`, what a run left in it is deleted first.
 
     Raises:
         RunFolderError: the folder is used, is no run folder, or was started with other settings.
     """
-    folder = RunFolder(path)
-    if clean and path.exists() and not _is_unused(path):
-        _delete(folder)
+    if clean and not _is_unused(folder.path):
+        _empty(folder)
     if resume and folder.is_ready:
         _check_same_settings(folder, config, manifest)
-        return folder
-    if path.exists() and not (_is_unused(path) or (resume and folder.is_run)):
+        return
+    if not (_is_unused(folder.path) or (resume and folder.is_run)):
         raise RunFolderError(_used(folder))
     try:
-        path.mkdir(parents=True, exist_ok=True)
         write_json(folder.manifest, {"schema": 1, "kind": KIND} | dict(manifest))
         write_json_lines(folder.tasks, map(task_line, tasks))
         write_json(folder.config, config)
     except OSError as error:
-        raise RunFolderError(f"cannot write to {path}: {error.strerror}. Choose another --out.") from None
-    return folder
+        raise _unwritable(folder.path, error) from None
 
 
 def default_path(tasks: str, model: str, now: datetime) -> Path:
@@ -203,17 +237,25 @@ def resume_command(module: str, arguments: Sequence[str], path: Path) -> str:
 
 def _is_unused(path: Path) -> bool:
     """Empty but for what a start that was killed at once may have left."""
-    return path.is_dir() and all(entry.name.endswith(".tmp") for entry in path.iterdir())
+    return all(entry.name.endswith(".tmp") for entry in path.iterdir())
 
 
-def _delete(folder: RunFolder) -> None:
+def _unwritable(path: Path, error: OSError) -> RunFolderError:
+    return RunFolderError(f"cannot write to {path}: {error.strerror}. Choose another --out.")
+
+
+def _empty(folder: RunFolder) -> None:
+    """Delete all that is in a run's folder, but not the folder, which is locked; last what marks it as a run."""
     if not folder.is_run:
         raise RunFolderError(
             f"--clean deletes run folders only, and {folder.path} has no manifest.json of an evaluation. "
             "Remove it yourself or choose another --out."
         )
-    with folder.lock():
-        shutil.rmtree(folder.path)
+    for path in sorted(folder.path.iterdir(), key=lambda path: path == folder.manifest):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
 
 
 def _used(folder: RunFolder) -> str:

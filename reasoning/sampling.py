@@ -42,7 +42,11 @@ def sample(plan: Plan, folder: RunFolder, start_engine: Callable[[], Engine], *,
             progress = console.start_progress(done, plan.planned, quiet=quiet)
             stack.callback(progress.close)
             interrupt = stack.enter_context(Interrupt())
-            _drive(_controller(plan, engine, owed), engine, recorder, progress, interrupt)
+            recorder.attempt = len(folder.read_manifest()["attempts"])
+            budgets = controller(plan, engine)
+            for (task_id, number), still_owed in owed.items():
+                budgets.submit(task_id, number, plan.rendered[task_id], still_owed)
+            _drive(budgets, engine, recorder, progress, interrupt)
             if interrupt.requested:
                 return False
         recorder.finish()
@@ -76,6 +80,7 @@ class Recorder:
     def __init__(self, folder: RunFolder, tasks: Mapping[str, Task], done: int) -> None:
         self.done = done
         self.tokens = 0  # that the engine has generated
+        self.attempt = 0  # at this run, from 1; 0: no engine was started
         self._traces = JsonLinesWriter(folder.traces)
         self._verdicts = JsonLinesWriter(folder.verdicts)
         self._states = JsonLinesWriter(folder.engine_states)
@@ -96,12 +101,14 @@ class Recorder:
 
     def observe(self, engine: Engine) -> None:
         """Write the state of the engine about once a second."""
-        now = time.monotonic()
-        if now >= self._next_state:
-            self._next_state = now + STATE_EVERY_S
-            state = engine.state()
-            self.tokens = state.generated_tokens
-            self._states.append(asdict(state))
+        if time.monotonic() >= self._next_state:
+            self.write_state(engine)
+
+    def write_state(self, engine: Engine) -> None:
+        state = engine.state()
+        self._next_state = time.monotonic() + STATE_EVERY_S
+        self.tokens = state.generated_tokens
+        self._states.append({"attempt": self.attempt, **asdict(state)})
 
     def finish(self) -> None:
         """Wait for the outstanding verdicts."""
@@ -140,9 +147,10 @@ class Interrupt:
         console.note("stopping after this step; press Ctrl-C again to stop at once")
 
 
-def _controller(plan: Plan, engine: Engine, owed: Owed) -> BudgetController:
+def controller(plan: Plan, engine: Engine) -> BudgetController:
+    """Drives `engine` by the settings of `plan`; it has no samples yet."""
     config = plan.config
-    controller = BudgetController(
+    return BudgetController(
         engine,
         plan.tokenizer,
         plan.markers,
@@ -155,19 +163,18 @@ def _controller(plan: Plan, engine: Engine, owed: Owed) -> BudgetController:
         waits=Waits(config.extension.waits, config.extension.text),
         concurrency=config.engine.max_num_seqs,
     )
-    for (task_id, number), budgets in owed.items():
-        controller.submit(task_id, number, plan.rendered[task_id], budgets)
-    return controller
 
 
 def _drive(
-    controller: BudgetController,
+    budgets: BudgetController,
     engine: Engine,
     recorder: Recorder,
     progress: console.Progress,
     interrupt: Interrupt,
 ) -> None:
-    while controller.unfinished and not interrupt.requested:
-        recorder.record(controller.step())
+    while budgets.unfinished and not interrupt.requested:
+        recorder.record(budgets.step())
         recorder.observe(engine)
         progress.update(recorder.done, recorder.tokens)
+    recorder.write_state(engine)
+    progress.update(recorder.done, recorder.tokens)

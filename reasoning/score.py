@@ -34,7 +34,7 @@ def main(arguments: Sequence[str]) -> int:
     changed = sum(key in before and before[key].status != verdict.status for key, verdict in after.items())
     print_summary(summary)
     console.say(f"{changed:,} of {len(after):,} verdicts changed")
-    return ExitCode.DONE
+    return ExitCode.DOUBTFUL if summary.results.violations else ExitCode.DONE
 
 
 def regrade(folder: RunFolder) -> Iterator[tuple[SampleKey, Verdict]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,13 +35,13 @@ def summarise(folder: RunFolder) -> Summary:
     manifest = folder.read_manifest()
     found = _read(folder, manifest)
     run = describe_run(folder.read_config(), manifest)
-    seconds = manifest.get("seconds")
     outcome = results.build(
         sorted(found.samples.values(), key=lambda sample: sample.key),
         run,
         planned=manifest["planned"],
         violations=[found.violations[key] for key in sorted(found.violations)],
-        cost={"decoded_tokens": found.decoded_tokens, "cached_tokens": found.cached_tokens, "seconds": seconds},
+        redrawn=len(found.redrawn),
+        cost=_cost(folder, found),
     )
     results.write(outcome, folder.path)
     plots = plot([outcome], folder.plots / "accuracy") if outcome.can_be_drawn else ()
@@ -59,15 +60,14 @@ def plot(outcomes: Iterable[Results], stem: Path) -> tuple[Path, ...]:
 def describe_run(config: Mapping[str, Any], manifest: Mapping[str, Any]) -> dict[str, Any]:
     """Names and settings that stand beside the numbers in results.json."""
     return {
-        "model": Path(config["model"]).name,
+        "model": Path(config["model"]).name,  # a folder given as `.` is stored by its path
         "task_set": Path(config["tasks"]).stem,
         "method": "truncation" if config["closing"] == "none" else "forced answer",
         "n_tasks": manifest["n_tasks"],
         "samples": config["samples"],
         "seed": config["seed"],
         "closing": config["closing"],
-        "temperature": config["sampling"]["temperature"],
-        "top_p": config["sampling"]["top_p"],
+        **{name: config["sampling"][name] for name in ("temperature", "top_p", "top_k", "min_p")},
         "max_answer_tokens": config["max_answer_tokens"],
         "waits": config["extension"]["waits"],
         "data_sha256": manifest["data_sha256"],
@@ -75,34 +75,89 @@ def describe_run(config: Mapping[str, Any], manifest: Mapping[str, Any]) -> dict
     }
 
 
+def describe_sampling(settings: Mapping[str, Any]) -> list[str]:
+    """How tokens are drawn, in words; top-k and min-p only when they are on."""
+    facts = [f"temperature {settings['temperature']:g}", f"top-p {settings['top_p']:g}"]
+    if settings["top_k"]:
+        facts.append(f"top-k {settings['top_k']}")
+    if settings["min_p"]:
+        facts.append(f"min-p {settings['min_p']:g}")
+    return facts
+
+
 def _note(outcome: Results) -> str:
     run = outcome.run
-    facts = [f"Temperature {run['temperature']:g}", f"top-p {run['top_p']:g}", f"closing {run['closing']}"]
+    facts = [*describe_sampling(run), f"closing {run['closing']}"]
     if run["waits"]:
         facts.append(f"up to {run['waits']} waits")
     if outcome.is_partial:
         facts.append(f"PARTIAL: {outcome.finished:,} of {outcome.planned:,} samples")
-    return ", ".join(facts) + "."
+    note = ", ".join(facts) + "."
+    return note[0].upper() + note[1:]
 
 
 @dataclass(slots=True)
 class _Found:
     samples: dict[SampleKey, GradedSample]
     violations: dict[SampleKey, str]
+    longest: dict[tuple[str, int], _Thinking]
+    redrawn: set[tuple[str, int]]
     decoded_tokens: int = 0
     cached_tokens: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class _Thinking:
+    """What a row says about the trace behind it: it thought these ids, and more if a budget cut it there."""
+
+    ids: array[int]
+    bound: bool
+
+    @classmethod
+    def of(cls, generation: Generation) -> _Thinking:
+        ids = array("I")  # a tenth of a tuple: one is kept for every sample of the run
+        for start, end in generation.thinking:
+            ids.extend(generation.completion_ids[start:end])
+        return cls(ids, generation.bound)
+
+    def fits(self, longer: _Thinking) -> bool:
+        """Whether both may be of one trace."""
+        same = len(self.ids) == len(longer.ids)
+        return longer.ids[: len(self.ids)] == self.ids and (same or self.bound)
+
+
+def _compare(found: _Found, generation: Generation) -> None:
+    """Note the sample if this row cannot be of the trace that its other rows are of."""
+    sample = generation.key.task_id, generation.key.sample
+    thinking = _Thinking.of(generation)
+    shorter, longer = sorted((thinking, found.longest.get(sample, thinking)), key=lambda one: len(one.ids))
+    found.longest[sample] = longer
+    if not shorter.fits(longer):
+        found.redrawn.add(sample)
+
+
+def _cost(folder: RunFolder, found: _Found) -> dict[str, float]:
+    attempts = folder.read_last_states().values()
+    return {
+        "decoded_tokens": found.decoded_tokens,
+        "cached_tokens": found.cached_tokens,
+        "engine_tokens": sum(state["generated_tokens"] for state in attempts),
+        "engine_seconds": round(sum(state["time_s"] for state in attempts), 3),
+    }
+
+
 def _read(folder: RunFolder, manifest: Mapping[str, Any]) -> _Found:
-    tasks, verdicts = folder.read_tasks(), folder.read_verdicts()
+    config, tasks, verdicts = folder.read_config(), folder.read_tasks(), folder.read_verdicts()
     think = manifest["think"]
     markers = ThinkMarkers(tuple(think["open_ids"]), tuple(think["close_ids"]))
-    found = _Found({}, {})
+    found = _Found({}, {}, {}, set())
     for generation in folder.read_generations():
         key = generation.key
         found.decoded_tokens += generation.decoded_tokens
         found.cached_tokens += generation.cached_tokens
-        violation = check(generation, markers, think["starts_open"])
+        if generation.finish_reason != FinishReason.ERROR:
+            _compare(found, generation)
+        violation = check(generation, markers, think["starts_open"], max_answer_tokens=config["max_answer_tokens"])
         if violation is not None:
             found.violations[key] = violation
         if generation.finish_reason == FinishReason.ERROR or key in verdicts:
@@ -119,7 +174,7 @@ def graded_sample(generation: Generation, task: Task, verdict: Verdict | None) -
         status=MISSING if missing else verdict.status.value,
         thinking_tokens=generation.thinking_tokens,
         answer_tokens=generation.answer_tokens,
-        decoded_tokens=generation.decoded_tokens,
+        finish_reason=generation.finish_reason,
         bound=generation.bound,
         forced=generation.forced,
         escaped=generation.escaped,

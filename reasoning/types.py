@@ -47,6 +47,7 @@ class FinishReason(StrEnum):
 
     ANSWERED = "answered"  # end of text after the thinking was closed
     ANSWER_LENGTH = "answer_length"  # the answer reached its cap
+    REOPENED = "reopened"  # a forced answer opened a think section again, and ended there: its thinking was spent
     UNCLOSED = "unclosed"  # the model ended its text inside its thinking
     CUT = "cut"  # the budget ended the thinking and no answer was asked for (closing `none`)
     ERROR = "error"  # the engine failed: a missing sample, never a wrong one
@@ -54,7 +55,11 @@ class FinishReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Timings:
-    """Wall-clock durations of the requests behind a generation, in seconds, and their preemptions."""
+    """Wall-clock durations of the requests behind a generation, in seconds, and their preemptions.
+
+    An aborted request never says how long it was queued nor how often it was preempted: a trace cut at its largest
+    budget, or taken up again with "Wait". `preemptions` leaves those out; the engine's own total has them.
+    """
 
     queued_s: float = 0.0
     first_token_s: float = 0.0  # arrival of the request to its first token
@@ -82,7 +87,7 @@ class Generation:
     finish_reason: FinishReason
     bound: bool  # the budget cut the thinking short
     forced: bool  # the answer follows an injected closing
-    escaped: bool  # the answer reached its cap or opened a think section again
+    escaped: bool  # the answer reached its cap, opened a think section again or closed one a second time
     looped: bool  # the thinking ended in a repeated cycle
     waits: int  # times that "Wait" was injected
     seed: int
@@ -144,3 +149,5 @@ class CurvePoint:
     verifier_failed_share: float  # timeout or error of the verifier
     pass_at: Mapping[str, float] = field(default_factory=dict)
     majority_at: Mapping[str, float] = field(default_factory=dict)
+    statuses: Mapping[str, int] = field(default_factory=dict)  # correct, wrong ... and missing: adds up to all samples
+    finish_reasons: Mapping[str, int] = field(default_factory=dict)  # likewise, missing samples as error

@@ -50,6 +50,13 @@ def test_silence(capsys):
     assert capsys.readouterr().err == ""
 
 
+def test_the_table_keeps_its_width_in_a_pipe(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "20")
+    print_table([POINT])
+    heading = capsys.readouterr().out.strip().splitlines()[0].split()
+    assert " ".join(heading) == "budget tokens spent accuracy [95 % interval] bound no answer samples"
+
+
 def test_the_table(capsys):
     empty = {"budget": NO_LIMIT, "n_samples": 0, "accuracy": float("nan"), "low": float("nan"), "high": float("nan")}
     print_table([POINT, CurvePoint(**{name: getattr(POINT, name) for name in CurvePoint.__slots__} | empty)])

@@ -15,11 +15,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from reasoning.budget.parse import format_budget
 from reasoning.budget.room import check_room, thinking_room, trace_tokens
 from reasoning.budget.rows import generation
 from reasoning.budget.sampling import Sampling, Waits, derive_seed
 from reasoning.budget.trace import Event, Trace
+from reasoning.budgets import format_budget
 from reasoning.engine.base import Engine, Output, Request, StopReason
 from reasoning.prompts import Closing, Ids, Rendered, ThinkMarkers
 from reasoning.types import FinishReason, Generation, SampleKey, Timings
@@ -167,6 +167,8 @@ class BudgetController:
                 max_tokens=max_tokens,
                 temperature=self._sampling.temperature,
                 top_p=self._sampling.top_p,
+                top_k=self._sampling.top_k,
+                min_p=self._sampling.min_p,
                 seed=seed,
                 stop_ids=self._stop_ids,
                 stream=stream,
@@ -187,7 +189,7 @@ class BudgetController:
         while sample.owed and (event := trace.advance(output.finished)) is not None:
             if event is Event.THOUGHT:
                 self._cut(sample)
-            elif event is Event.CLOSED and self._may_wait(sample):
+            elif event is Event.CLOSED and sample.waits < self._wait_limit:
                 trace.inject_wait(self._wait_ids)
                 sample.waits, extended = sample.waits + 1, True
                 self._cut(sample)
@@ -204,9 +206,6 @@ class BudgetController:
         elif output.finished:
             error = f"the engine ended a trace after {len(trace.ids):,} of {sample.max_tokens:,} tokens"
             self._end_trace(sample, replace(output, error=error), FinishReason.ERROR)
-
-    def _may_wait(self, sample: _Sample) -> bool:
-        return sample.waits < self._wait_limit and sample.trace.thinking < sample.owed[-1][0]
 
     def _cut(self, sample: _Sample) -> None:
         """Fork the sample at every budget that its thinking has crossed."""
@@ -231,6 +230,7 @@ class BudgetController:
         reason = FinishReason.ANSWER_LENGTH
         if trace.inside:
             trace.drop_section()
+            reason = FinishReason.REOPENED
         elif stopped and not trace.capped:
             trace.ids.append(output.new_ids[-1])
             reason = FinishReason.ANSWERED

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from reasoning.budget.parse import BudgetError, format_budget
+from reasoning.budgets import BudgetError, format_budget
 from reasoning.prompts import Ids, Rendered, ThinkMarkers
 from reasoning.types import NO_LIMIT
 

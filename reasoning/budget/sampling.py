@@ -8,10 +8,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """Of the trace as of every answer."""
+    """Of the trace as of every answer. `top_k` 0, `top_p` 1 and `min_p` 0 leave every token in."""
 
     temperature: float = 1.0
     top_p: float = 1.0
+    top_k: int = 0
+    min_p: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

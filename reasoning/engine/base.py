@@ -23,7 +23,11 @@ class StopReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A prompt of token ids to continue. `stop_ids` end it and are kept in the output."""
+    """A prompt of token ids to continue. `stop_ids` end it and are kept in the output.
+
+    `top_k` tokens are drawn from, 0 is all of them; none is drawn that is less than `min_p` times as likely as the
+    likeliest.
+    """
 
     id: str
     prompt_ids: tuple[int, ...]
@@ -32,6 +36,8 @@ class Request:
     top_p: float
     seed: int
     stop_ids: tuple[int, ...]
+    top_k: int = 0
+    min_p: float = 0.0
     stream: bool = False  # report ids while the request runs (in batches); otherwise once, at the end
 
 
@@ -56,7 +62,11 @@ class RequestTimings:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """New ids of one request since its last output. `timings` and `cached_tokens` come with the last one."""
+    """New ids of one request since its last output.
+
+    `cached_tokens`, of its prompt, come with the first output and are 0 in all others, so that they are known of
+    requests that are aborted, too. `timings` come with the last one.
+    """
 
     request_id: str
     new_ids: tuple[int, ...]

@@ -58,9 +58,7 @@ def _is_cpu_build() -> bool:
             return "cpu" in f"{name} {importlib.metadata.version(name)}"
         except importlib.metadata.PackageNotFoundError:
             continue
-    raise EngineError(
-        "vLLM is not installed; run make install (with an NVIDIA GPU: make install ENGINE=cuda)"
-    )
+    raise EngineError("vLLM is not installed; run make install (with an NVIDIA GPU: make install ENGINE=cuda)")
 
 
 def _prepare_cpu() -> None:

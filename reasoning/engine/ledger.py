@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Protocol
 
@@ -47,10 +47,16 @@ class Entry:
     flush_at: int  # pending ids that make an output
     added: float
     pending: list[int] = field(default_factory=list)
+    pending_cached: int = 0  # cached tokens of the prompt that no output told yet
     scheduled: float | None = None
     first_token: float | None = None
     preemptions: int = 0
-    cached_tokens: int = 0
+
+    def flush(self) -> Output:
+        """What is pending, as an output of a request that goes on."""
+        output = Output(self.id, tuple(self.pending), finished=False, cached_tokens=self.pending_cached)
+        self.pending, self.pending_cached = [], 0
+        return output
 
     def timings(self, now: float) -> RequestTimings:
         return RequestTimings(
@@ -111,8 +117,7 @@ class Ledger:
             if new.finish_reason is not None:
                 outputs.append(self._close(new.request_id, entry, str(new.finish_reason), now))
             elif len(entry.pending) >= entry.flush_at:
-                outputs.append(Output(entry.id, tuple(entry.pending), finished=False))
-                entry.pending = []
+                outputs.append(entry.flush())
         return outputs
 
     def _book_events(self, entry: Entry, events: Iterable[CoreEvent]) -> None:
@@ -126,7 +131,7 @@ class Ledger:
     def _book_prefill(self, entry: Entry, new: CoreOutput, now: float) -> None:
         entry.first_token = now
         if new.prefill_stats is not None:
-            entry.cached_tokens = new.prefill_stats.num_cached_tokens
+            entry.pending_cached = new.prefill_stats.num_cached_tokens
             self.cached_tokens += new.prefill_stats.num_cached_tokens
             self.prompt_tokens += new.prefill_stats.num_prompt_tokens
 
@@ -134,12 +139,10 @@ class Ledger:
         del self._entries[core_id]
         del self._core_ids[entry.id]
         stop_reason = STOP_REASONS.get(reason, StopReason.ERROR)
-        return Output(
-            request_id=entry.id,
-            new_ids=tuple(entry.pending),
+        return replace(
+            entry.flush(),
             finished=True,
             stop_reason=stop_reason,
-            cached_tokens=entry.cached_tokens,
             timings=entry.timings(now),
             error=f"vLLM ended the request: {reason}" if stop_reason is StopReason.ERROR else None,
         )

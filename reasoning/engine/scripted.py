@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from reasoning.engine.base import EngineError, EngineState, Output, Request, RequestTimings, StopReason, refusal
@@ -168,16 +168,19 @@ class ScriptedEngine:
             self._cached.update(sequence.prefixes)
         if not sequence.finished and not sequence.request.stream:
             return None
-        new_ids = sequence.continuation[sequence.reported : sequence.produced]
+        output = Output(
+            sequence.request.id,
+            sequence.continuation[sequence.reported : sequence.produced],
+            finished=False,
+            cached_tokens=0 if sequence.reported else sequence.cached_tokens,
+        )
         sequence.reported = sequence.produced
         if not sequence.finished:
-            return Output(sequence.request.id, new_ids, finished=False)
-        return Output(
-            request_id=sequence.request.id,
-            new_ids=new_ids,
+            return output
+        return replace(
+            output,
             finished=True,
             stop_reason=sequence.stop_reason,
-            cached_tokens=sequence.cached_tokens,
             timings=RequestTimings(
                 queued_s=(sequence.started - 1 - sequence.added) * STEP_SECONDS,
                 first_token_s=(sequence.started - sequence.added) * STEP_SECONDS,

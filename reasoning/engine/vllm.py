@@ -203,6 +203,8 @@ class VllmEngine:
             params = SamplingParams(
                 temperature=request.temperature,
                 top_p=request.top_p,
+                top_k=request.top_k,
+                min_p=request.min_p,
                 seed=request.seed,
                 max_tokens=request.max_tokens,
                 stop_token_ids=list(request.stop_ids),

@@ -6,6 +6,7 @@ import hashlib
 import json
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
@@ -35,11 +36,10 @@ def load_tasks(spec: TaskSpec) -> list[Task]:
 
 
 def data_hash(tasks: Sequence[Task]) -> str:
-    """SHA-256, in hexadecimal, over the ids, prompts and references of the tasks in order."""
+    """SHA-256, in hexadecimal, over all fields of the tasks in order."""
     digest = hashlib.sha256()
     for task in tasks:
-        line = json.dumps([task.id, [dict(message) for message in task.prompt], task.reference], sort_keys=True)
-        digest.update(line.encode() + b"\n")
+        digest.update(json.dumps(asdict(task), sort_keys=True).encode() + b"\n")
     return digest.hexdigest()
 
 

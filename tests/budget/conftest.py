@@ -13,7 +13,7 @@ from tokenizers.pre_tokenizers import WhitespaceSplit
 from transformers import PreTrainedTokenizerFast
 
 from reasoning.budget import BudgetController, Sampling, Waits
-from reasoning.engine.base import Request
+from reasoning.engine.base import EngineState, Request
 from reasoning.engine.scripted import ScriptedEngine
 from reasoning.prompts import Closing, Rendered, ThinkMarkers
 from reasoning.types import Generation
@@ -37,6 +37,7 @@ def tokenizer() -> PreTrainedTokenizerFast:
 class Run:
     rows: dict[int, Generation]  # by budget
     log: list[Request]
+    state: EngineState  # when all was over
 
     def requests(self, purpose: str) -> list[Request]:
         return [request for request in self.log if request.id.split("/")[-1].startswith(purpose)]
@@ -76,7 +77,7 @@ def run(tokenizer: PreTrainedTokenizerFast) -> Callable[..., Run]:
             budgets,
             max_answer_tokens=cap,
             stop_ids=(EOS,),
-            sampling=Sampling(0.7, 0.9),
+            sampling=Sampling(0.7, 0.9, top_k=20, min_p=0.05),
             seed=1,
             waits=waits,
             concurrency=4,
@@ -85,7 +86,8 @@ def run(tokenizer: PreTrainedTokenizerFast) -> Callable[..., Run]:
         rows = drain_controller(controller)
         assert engine.unfinished == 0
         assert len({row.key for row in rows}) == len(rows)
-        return Run({row.key.budget: row for row in sorted(rows, key=lambda row: row.key)}, engine.requests)
+        by_budget = {row.key.budget: row for row in sorted(rows, key=lambda row: row.key)}
+        return Run(by_budget, engine.requests, engine.state())
 
     return run_one
 

@@ -1,13 +1,16 @@
 """Hand-made traces. Ids: 0 end of text, 1 <think>, 2 </think>, 3 Wait, from 5 on words; the prompt is 900 901 902."""
 
+from dataclasses import replace
+
 import pytest
 
-from reasoning.budget import BudgetController, BudgetError, Sampling, Waits, check
+from reasoning.budget import BudgetController, Sampling, Waits, check
 from reasoning.budget.sampling import derive_seed
+from reasoning.budgets import BudgetError
 from reasoning.engine.base import Output, StopReason
 from reasoning.engine.scripted import ScriptedEngine
 from reasoning.prompts import Closing, Rendered, ThinkMarkers
-from reasoning.types import NO_LIMIT, FinishReason, SampleKey
+from reasoning.types import NO_LIMIT, FinishReason, SampleKey, Timings
 
 EOS, OPEN, CLOSE, WAIT, FILLER = 0, 1, 2, 3, 999
 PROMPT = (900, 901, 902)
@@ -35,6 +38,7 @@ def test_one_trace_answers_for_every_budget(run):
     assert (trace.stream, trace.temperature, trace.top_p, trace.stop_ids) == (True, 0.7, 0.9, (EOS,))
     assert fork.prompt_ids == (*PROMPT, *THINK[:4], CLOSE)
     assert (fork.stream, fork.max_tokens, fork.temperature, fork.top_p) == (False, 8, 0.7, 0.9)
+    assert {(request.top_k, request.min_p) for request in result.log} == {(20, 0.05)}
     assert {cut.seed, natural[0].seed} == {derive_seed(1, "task", 0, "fork:4"), derive_seed(1, "task", 0, "trace")}
 
 
@@ -149,15 +153,17 @@ def test_thinking_again_in_the_answer_counts_and_is_flagged(run):
         assert rows[budget].completion_ids == trace
         assert (rows[budget].thinking_tokens, rows[budget].answer_text) == (13, "w61")
     assert [rows[budget].escaped for budget in (10, 11, 13, 99)] == [True] * 4
-    assert all(check(row, SINGLE, starts_open=True) is None for row in rows.values())
+    assert all(check(row, SINGLE, starts_open=True, max_answer_tokens=8) is None for row in rows.values())
 
 
 def test_a_forced_answer_that_thinks_again_ends_there(run):
     row = run(lambda request: ENDLESS if request.stream else (50, OPEN, 70, CLOSE, 51, EOS), (4,)).rows[4]
     assert row.completion_ids == (*ENDLESS[:4], CLOSE, 50)
     assert (row.escaped, row.thinking_tokens, row.answer_text) == (True, 4, "w50")
-    assert row.finish_reason is FinishReason.ANSWER_LENGTH
+    assert row.finish_reason is FinishReason.REOPENED
     assert row.decoded_tokens == 5 + 6
+    row = run(lambda request: ENDLESS if request.stream else (50, OPEN, EOS), (4,)).rows[4]
+    assert (row.completion_ids[5:], row.finish_reason, row.escaped) == ((50,), FinishReason.REOPENED, True)
     row = run(lambda request: ENDLESS if request.stream else (OPEN, CLOSE, 51, EOS), (4,)).rows[4]
     assert (row.escaped, row.thinking_tokens, row.answer_text) == (True, 4, "w51")  # an empty section costs nothing
     row = run(lambda request: ENDLESS if request.stream else (50, 51, OPEN, EOS), (4,), cap=4).rows[4]
@@ -195,16 +201,23 @@ def test_waits_extend_thinking_that_closes_early(run, chunk: int):
     assert rows[99].completion_ids == (*THINK, WAIT, 20, 21, WAIT, 22, CLOSE, 62, EOS)
     assert (rows[99].thinking_tokens, rows[99].injected, rows[99].bound) == (15, ((10, 11), (13, 14)), False)
     assert [row.waits for row in rows.values()] == [0, 0, 1, 2]
-    assert all(check(row, SINGLE, starts_open=True) is None for row in rows.values())
+    assert all(check(row, SINGLE, starts_open=True, max_answer_tokens=8) is None for row in rows.values())
     assert result.requests("wait:1")[0].prompt_ids == (*PROMPT, *THINK, WAIT)
     assert result.requests("wait:1")[0].seed != result.requests("trace")[0].seed
     spent = sum(len(script(request)) for request in result.log if request.stream)
     assert rows[99].decoded_tokens <= spent
 
 
-def test_no_wait_where_the_largest_budget_is_used_up(run):
-    result = run((*THINK, CLOSE, 60, EOS), (10,), waits=Waits(3))
-    assert (len(result.log), result.rows[10].waits, result.rows[10].bound) == (1, 0, False)
+def test_the_wait_does_not_know_which_budgets_are_owed(run):
+    """Thinking that closes right at the largest budget goes on too, and is cut there."""
+    trace = (*THINK, CLOSE, 60, EOS)
+    together = run(trace, (10, 20), waits=Waits(1)).rows[10]
+    alone = run(trace, (10,), waits=Waits(1))
+    assert replace(alone.rows[10], decoded_tokens=0, cached_tokens=0, timings=Timings()) == replace(
+        together, cached_tokens=0, decoded_tokens=0, timings=Timings()
+    )
+    assert (together.completion_ids, together.bound, together.waits) == ((*THINK, CLOSE, 50, EOS), True, 0)
+    assert alone.requests("wait") == []  # nobody reads what it would write
 
 
 def test_a_budget_that_ends_inside_the_wait(run):
@@ -225,7 +238,7 @@ def test_no_limit_is_cut_where_the_context_ends(run):
     row = run(ENDLESS, (20, NO_LIMIT), context=100).rows[NO_LIMIT]
     assert row.thinking_tokens == 100 - len(PROMPT) - 1 - 8
     assert (row.bound, row.forced, row.finish_reason) == (True, True, FinishReason.ANSWERED)
-    assert check(row, SINGLE, starts_open=True) is None
+    assert check(row, SINGLE, starts_open=True, max_answer_tokens=8) is None
 
 
 def test_budgets_beyond_the_context_are_refused_with_the_largest_possible(run):
@@ -289,7 +302,7 @@ def test_engine_errors_are_missing_samples_for_the_budgets_still_owed(tokenizer)
         assert row.key == SampleKey("task", 0, budget)
         assert (row.finish_reason, row.error, row.answer_start) == (FinishReason.ERROR, "out of memory", None)
         assert (row.completion_ids, row.bound) == ((10, 11, 12), False)
-        assert check(row, SINGLE, starts_open=True) is None
+        assert check(row, SINGLE, starts_open=True, max_answer_tokens=8) is None
     assert (five.decoded_tokens, nine.decoded_tokens) == (0, 4)
     (two,) = controller.step()
     assert (two.key.budget, two.finish_reason, two.error) == (2, FinishReason.ANSWERED, None)

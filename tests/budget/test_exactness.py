@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from reasoning.budget import Waits, check
@@ -101,7 +101,8 @@ def forced(text, answer, thinking: int, answer_start: int, cap: int, markers: Th
         text += ids
         if kind == "close":
             inside, answer_start = False, len(text)
-    reason = FinishReason.ANSWERED if ended else FinishReason.ANSWER_LENGTH
+    unended = FinishReason.REOPENED if inside else FinishReason.ANSWER_LENGTH
+    reason = FinishReason.ANSWERED if ended else unended
     return Expected(before if inside else text, thinking, answer_start, reason, True, escaped or not ended)
 
 
@@ -159,6 +160,7 @@ def content(row):
         row.bound,
         row.forced,
         row.escaped,
+        row.waits,
         row.seed,
     )
 
@@ -189,7 +191,7 @@ def test_every_budget_equals_a_run_by_itself(run, case):
         assert (row.answer_start, row.finish_reason) == (expected.answer_start, expected.reason)
         assert (row.bound, row.forced) == (expected.bound, expected.bound and bool(closing))
         assert row.escaped >= expected.escaped  # a second closing marker in the answer is an escape, too
-        assert check(row, markers, case["starts_open"]) is None
+        assert check(row, markers, case["starts_open"], max_answer_tokens=case["cap"]) is None
         bound += expected.bound
     assert len(result.requests("fork")) == bound * bool(closing)
     for request in result.requests("fork"):
@@ -206,13 +208,27 @@ def test_the_result_does_not_depend_on_how_many_ids_arrive_at_once(run, case, ch
     assert [content(row) for row in one.rows.values()] == [content(row) for row in other.rows.values()]
 
 
-@settings(max_examples=100, deadline=None)
-@given(cases(), st.data())
-def test_some_budgets_and_later_the_rest_equal_all_at_once(run, case, data):
-    first = data.draw(st.sets(st.sampled_from(case["budgets"])))
-    together = run_case(run, case, case["budgets"]).rows
-    apart = run_case(run, case, case["budgets"], owed=tuple(first)).rows
-    apart |= run_case(run, case, case["budgets"], owed=tuple(set(case["budgets"]) - first)).rows
+CLOSES_AT_A_BUDGET = {
+    "markers": MARKERS[0],
+    "trace": (5, 6, 5, 2, 6, EOS),
+    "answers": [(6, EOS)],
+    "starts_open": True,
+    "budgets": (3, 9),
+    "cap": 4,
+    "chunk": 2,
+    "closing": "</think>",
+}
+
+
+@settings(max_examples=200, deadline=None)
+@given(case=cases(), times=st.integers(0, 2), chosen=st.integers(0, 31))
+@example(case=CLOSES_AT_A_BUDGET, times=1, chosen=1)
+def test_some_budgets_and_later_the_rest_equal_all_at_once(run, case, times, chosen):
+    waits = Waits(times, "Wait w30")
+    first = {budget for i, budget in enumerate(case["budgets"]) if chosen >> i & 1}
+    together = run_case(run, case, case["budgets"], waits=waits).rows
+    apart = run_case(run, case, case["budgets"], owed=tuple(first), waits=waits).rows
+    apart |= run_case(run, case, case["budgets"], owed=tuple(set(case["budgets"]) - first), waits=waits).rows
     assert {key: content(row) for key, row in together.items()} == {key: content(row) for key, row in apart.items()}
 
 
@@ -225,8 +241,18 @@ def test_waits_keep_to_the_budgets_too(run, case, waits, chunk):
     assert [content(row) for row in one.rows.values()] == [content(row) for row in other.rows.values()]
     for row in one.rows.values():
         assert row.finish_reason is not FinishReason.ERROR
-        assert check(row, case["markers"], case["starts_open"]) is None
+        assert check(row, case["markers"], case["starts_open"], max_answer_tokens=case["cap"]) is None
         assert row.waits <= waits
+
+
+@settings(max_examples=100, deadline=None)
+@given(cases(), st.integers(0, 2))
+def test_what_the_engine_cached_and_generated_is_booked_once(run, case, times):
+    """Of aborted requests too: this engine hands over every id before it can be told to stop."""
+    result = run_case(run, case, case["budgets"], waits=Waits(times, "Wait w30"))
+    rows = result.rows.values()
+    assert sum(row.cached_tokens for row in rows) == result.state.cached_tokens
+    assert sum(row.decoded_tokens for row in rows) == result.state.generated_tokens
 
 
 @settings(max_examples=100, deadline=None)

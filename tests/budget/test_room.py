@@ -1,6 +1,7 @@
 import pytest
 
-from reasoning.budget import BudgetError, check_room, thinking_room
+from reasoning.budget import check_room, thinking_room
+from reasoning.budgets import BudgetError
 from reasoning.prompts import Rendered, ThinkMarkers
 from reasoning.types import NO_LIMIT
 

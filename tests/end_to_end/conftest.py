@@ -44,6 +44,25 @@ def arguments(model: Path, out: Path, *more: str) -> list[str]:
     ]
 
 
+def many(model: Path, out: Path, *more: str, limit: int = 24) -> list[str]:
+    """Enough samples to be interrupted at, eight at a time."""
+    common = ["--budgets", "8,16,32", "--samples", "2", "--limit", str(limit), "--quiet"]
+    return ["--model", str(model), *common, "--engine.max_num_seqs", "8", "--out", str(out), *more]
+
+
+@pytest.fixture(scope="session")
+def whole(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("runs") / "uninterrupted"
+    assert scripted.main(many(model, out)) == 0
+    return out
+
+
+@pytest.fixture
+def uninterrupted(whole: Path, tmp_path: Path) -> Path:
+    """A run that ended as it should, for each test to do with as it likes."""
+    return Path(shutil.copytree(whole, tmp_path / "uninterrupted"))
+
+
 @pytest.fixture(scope="session")
 def finished(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("runs") / "finished"
@@ -150,6 +169,10 @@ def line_count(path: Path) -> int:
 def results(folder: Path) -> dict[str, Any]:
     """results.json without what a resumed run may spend more of."""
     return {name: value for name, value in read_json(folder / "results.json").items() if name != "cost"}
+
+
+def cost(folder: Path) -> dict[str, float]:
+    return read_json(folder / "results.json")["cost"]
 
 
 def verdicts(folder: Path) -> list[tuple[Any, ...]]:

@@ -86,11 +86,13 @@ def test_the_manifest_says_where_the_numbers_come_from(folder, model):
     assert len(manifest["data_sha256"]) == 64
     assert manifest["started"] <= manifest["ended"]
     assert manifest["seconds"] > 0
+    assert len(manifest["model_sha256"]) == 64
 
 
 def test_the_stored_settings_are_resolved(folder):
     config = read_json(folder / "config.json")
-    assert config["sampling"] == {"temperature": 1.0, "top_p": 0.9}, "top_p is the model's own suggestion"
+    resolved = {"temperature": 1.0, "top_p": 0.9, "top_k": 0, "min_p": 0.0}
+    assert config["sampling"] == resolved, "top_p is the model's own suggestion"
     assert config["max_answer_tokens"] == 48, "the model's own suggestion"
     assert config["countdown"]["prompt"] == "compact", "the model asks for it"
     assert config["budgets"] == [8, 16, "none"]
@@ -101,7 +103,7 @@ def test_settings_win_over_the_models_suggestions(model, tmp_path, run: Run):
     given = ["--top-p", "0.5", "--temperature", "0.25", "--max-answer-tokens", "40", "--countdown.levels", "4"]
     assert run(arguments(model, tmp_path / "run", *given)).code == 0
     config = read_json(tmp_path / "run" / "config.json")
-    assert config["sampling"] == {"temperature": 0.25, "top_p": 0.5}
+    assert config["sampling"] == {"temperature": 0.25, "top_p": 0.5, "top_k": 0, "min_p": 0.0}
     assert (config["max_answer_tokens"], config["countdown"]["levels"]) == (40, [4])
 
 
@@ -109,6 +111,20 @@ def test_engine_states_are_sampled(folder):
     states = lines(folder / "engine.jsonl")
     assert states
     assert {"running", "waiting", "kv_blocks_used", "preemptions", "cached_tokens", "step_s"} <= states[0].keys()
+    assert {state["attempt"] for state in states} == {1}
+
+
+def test_the_cost_is_what_the_engine_did_and_what_of_it_was_stored(folder):
+    cost, last = read_json(folder / "results.json")["cost"], lines(folder / "engine.jsonl")[-1]
+    stored = lines(folder / "traces.jsonl")
+    assert cost == {
+        "decoded_tokens": sum(trace["decoded_tokens"] for trace in stored),
+        "cached_tokens": sum(trace["cached_tokens"] for trace in stored),
+        "engine_tokens": last["generated_tokens"],
+        "engine_seconds": pytest.approx(last["time_s"]),
+    }
+    assert last["running"] == last["waiting"] == 0, "the last state is that of the end"
+    assert cost["engine_tokens"] >= cost["decoded_tokens"] > 0
 
 
 def test_what_the_user_sees(model, tmp_path, run: Run):
@@ -142,8 +158,11 @@ def test_the_baseline_can_be_left_out(model, tmp_path, run: Run):
 
 def test_truncation_is_another_method(model, tmp_path, run: Run):
     outcome = run(arguments(model, tmp_path / "run", "--closing", "none", "--quiet"))
-    found = results(tmp_path / "run")
-    assert (outcome.code, found["points"][0]["method"], found["points"][0]["no_answer_share"]) == (0, "truncation", 1.0)
+    points = results(tmp_path / "run")["points"]
+    assert (outcome.code, points[0]["method"]) == (0, "truncation")
+    assert [point["budget"] for point in points] == [8, 16, None], "a baseline without answers says nothing"
+    cut = points[0]["finish_reasons"]["cut"]
+    assert 0 < cut <= points[0]["statuses"]["no_answer"]
 
 
 def test_settings_from_a_file(model, tmp_path, run: Run):
@@ -258,7 +277,7 @@ def test_help_fits_one_screen():
     assert time.monotonic() - started < 10, "help must not wait for heavy imports"
     assert len(done.stdout.splitlines()) <= 40
     assert max(map(len, done.stdout.splitlines())) <= 100
-    assert all(f"--{flag}" in done.stdout for flag in ("budgets", "top-p", "max-answer-tokens", "dry-run", "resume"))
+    assert all(f"--{flag}" in done.stdout for flag in ("budgets", "top-k", "max-answer-tokens", "dry-run", "resume"))
     assert "engine.max_num_seqs" in done.stdout
 
 

@@ -9,19 +9,19 @@ import pytest
 
 from reasoning import report, score
 from reasoning.files import read_json, write_json_lines
-from tests.end_to_end.conftest import Outcome, arguments, lines, results, verdicts
+from tests.end_to_end.conftest import Outcome, arguments, cost, lines, results, verdicts
 
 Run = Callable[..., Outcome]
 
 
 def test_score_finds_what_eval_found(folder, run: Run):
-    before, graded = results(folder), verdicts(folder)
+    before, graded, spent = results(folder), verdicts(folder), cost(folder)
     (folder / "verdicts.jsonl").unlink()
     (folder / "results.json").unlink()
     shutil.rmtree(folder / "plots")
     outcome = run([str(folder)], score.main)
     assert outcome.code == 0
-    assert (results(folder), verdicts(folder)) == (before, graded)
+    assert (results(folder), verdicts(folder), cost(folder)) == (before, graded, spent)
     assert (folder / "plots" / "accuracy.png").exists()
 
 
@@ -64,6 +64,17 @@ def test_report_of_a_run_without_a_result(folder, run: Run, kept):
     outcome = run([str(folder)], report.main)
     assert (outcome.code, "plot:" in outcome.out) == (0, False)
     assert results(folder)["finished"] == (0 if kept == "nothing" else 128)
+
+
+@pytest.mark.parametrize("command", [score.main, report.main])
+def test_a_budget_that_was_not_honoured_is_exit_code_3(folder, run: Run, command):
+    stored = lines(folder / "traces.jsonl")
+    overrun = next(trace for trace in stored if trace["budgets"] == [8])
+    overrun["completion_ids"].insert(0, overrun["completion_ids"][0])
+    write_json_lines(folder / "traces.jsonl", stored)
+    outcome = run([str(folder)], command)
+    assert (outcome.code, len(results(folder)["violations"])) == (3, 1)
+    assert outcome.out.startswith("warning: 1 of 128 samples did not honour their budget")
 
 
 def test_report_compares_runs(folder, model, tmp_path, run: Run):

@@ -72,6 +72,8 @@ def test_prefixes_are_cached_in_whole_blocks_of_prompts_and_of_what_was_written(
     assert first.cached_tokens == 0
     assert cached == {"a": 32, "fork": 48, "other": 0, "exact": 16}
     assert engine.state().cached_tokens == 96
+    engine.add(replace(REQUEST, stream=True))
+    assert [output.cached_tokens for output in finish(engine)] == [32, *[0] * 8]
     engine.load_weights([])
     engine.add(REQUEST)
     assert finish(engine)[0].cached_tokens == 0

@@ -117,6 +117,17 @@ def test_cached_prefixes_are_whole_blocks_of_earlier_prompts(run, request_of):
     again = run([request_of(70, length=100)])["r70"][0]
     assert (first.cached_tokens, again.cached_tokens) == (0, 96)
     assert first.new_ids == again.new_ids
+    streamed = run([request_of(70, length=100, stream=True)])["r70"]
+    assert [output.cached_tokens for output in streamed] == [96, *[0] * (len(streamed) - 1)]
+
+
+def test_one_token_to_choose_from_is_greedy_at_any_temperature(run, request_of):
+    greedy = ids(run([request_of(72, temperature=0.0)])["r72"])
+    assert ids(run([request_of(72)])["r72"]) != greedy
+    for narrow in ({"top_k": 1}, {"min_p": 1.0}):
+        assert ids(run([request_of(72, **narrow)])["r72"]) == greedy
+    unlimited = run([request_of(72, top_k=0, min_p=0.0)])["r72"]
+    assert ids(unlimited) == ids(run([request_of(72, top_k=64)])["r72"])  # the whole vocabulary
 
 
 def test_timings_of_a_request(run, request_of):

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eval.curves import MISSING, GradedSample, curve, differences
-from reasoning.types import SampleKey
+from reasoning.types import FinishReason, SampleKey
 from verifiers.base import Status
 
 
@@ -23,7 +23,7 @@ def sample(task_id, number, budget, status=Status.CORRECT, **changes):
         status=status,
         thinking_tokens=100,
         answer_tokens=10,
-        decoded_tokens=110,
+        finish_reason=FinishReason.ERROR if status == MISSING else FinishReason.ANSWERED,
         bound=False,
         forced=False,
         escaped=False,
@@ -38,7 +38,7 @@ def test_one_point_by_hand():
         sample("a", 0, 100, thinking_tokens=90),
         sample("a", 1, 100, Status.WRONG, extracted="7", bound=True, forced=True),
         sample("b", 0, 100, Status.WRONG, extracted="8", escaped=True),
-        sample("b", 1, 100, Status.NO_ANSWER, answer_tokens=0, looped=True, bound=True),
+        sample("b", 1, 100, Status.NO_ANSWER, answer_tokens=0, looped=True, bound=True, finish_reason=FinishReason.CUT),
         sample("c", 0, 100, Status.TIMEOUT, thinking_tokens=50),
         sample("c", 1, 100, Status.ERROR),
         sample("c", 2, 100, MISSING, thinking_tokens=9_999),
@@ -61,6 +61,9 @@ def test_one_point_by_hand():
     assert point.wrong_share == pytest.approx(2 / 6)
     assert point.finished_wrong_share == pytest.approx(1 / 6)  # the forced one did not finish by itself
     assert point.verifier_failed_share == pytest.approx(2 / 6)
+    assert point.statuses == {"correct": 1, "wrong": 2, "no_answer": 1, "timeout": 1, "error": 1, "missing": 1}
+    assert {name: n for name, n in point.finish_reasons.items() if n} == {"answered": 5, "cut": 1, "error": 1}
+    assert set(point.finish_reasons) == set(FinishReason)
 
 
 def test_rates_divide_by_the_samples_that_exist():

@@ -9,18 +9,21 @@ import pytest
 
 from eval.curves import MISSING, GradedSample
 from eval.results import Results, as_json, build, write
-from reasoning.types import NO_LIMIT, SampleKey
+from reasoning.types import NO_LIMIT, FinishReason, SampleKey
 
 RUN = {"model": "m", "task_set": "t", "method": "forced answer", "seed": 0}
 
 
 def sample(task: str, budget: int, status: str = "correct", level: str | None = None, **facts: bool) -> GradedSample:
     flags = {"bound": False, "forced": False, "escaped": False, "looped": False} | facts
-    return GradedSample(SampleKey(task, 0, budget), level, status, 10, 2, 12, extracted=None, **flags)
+    reason = FinishReason.ERROR if status == MISSING else FinishReason.ANSWERED
+    return GradedSample(SampleKey(task, 0, budget), level, status, 10, 2, reason, extracted=None, **flags)
 
 
-def results(samples: list[GradedSample], planned: int | None = None, violations: tuple[str, ...] = ()) -> Results:
-    return build(samples, RUN, len(samples) if planned is None else planned, violations, {"seconds": 1.0})
+def results(
+    samples: list[GradedSample], planned: int | None = None, violations: tuple[str, ...] = (), redrawn: int = 0
+) -> Results:
+    return build(samples, RUN, len(samples) if planned is None else planned, violations, redrawn, {"engine_tokens": 1})
 
 
 def test_nothing_to_doubt():
@@ -31,10 +34,12 @@ def test_doubts_come_worst_first_with_their_numbers():
     samples = [sample(f"t{n}", 8, "no_answer" if n < 4 else "correct") for n in range(20)]
     samples += [sample(f"t{n}", NO_LIMIT, looped=n < 10) for n in range(20)]
     samples += [sample(f"t{n}", 16, "timeout" if n < 1 else MISSING if n < 2 else "wrong") for n in range(20)]
-    found = results(samples, planned=80, violations=("t1 thought too long",))
+    found = results(samples, planned=80, violations=("t1 thought too long",), redrawn=2)
     assert found.warnings == [
         "1 of 60 samples did not honour their budget, so the numbers mean nothing: t1 thought too long",
         "partial run: 60 of 80 samples; budgets may rest on different tasks",
+        "2 samples were drawn again after an interruption and came out differently: "
+        "their budgets do not share one trace",
         "the engine failed on 1 of 60 samples; they are in no rate",
         "the verifier failed: 5 % at 16 (share of the samples at that budget)",
         "no answer: 20 % at 8 (share of the samples at that budget)",
@@ -47,6 +52,19 @@ def test_levels_are_told_apart_only_where_there_are_several():
     assert results([sample("a", 8, level="4"), sample("b", 8, level="4")]).levels == {}
     levels = results([sample("a", 8, level="3"), sample("b", 8, "wrong", level="4")]).levels
     assert {level: points[0].accuracy for level, points in levels.items()} == {"3": 1.0, "4": 0.0}
+
+
+def test_levels_that_are_numbers_come_in_their_order_and_before_words():
+    samples = [sample(level, 8, level=level) for level in ("10", "hard", "9", "1")]
+    assert list(results(samples).levels) == ["1", "9", "10", "hard"]
+
+
+def test_statuses_and_reasons_are_counts_in_json_and_no_columns(tmp_path):
+    write(results([sample("a", 8), sample("b", 8, "wrong"), sample("c", 8, MISSING)]), tmp_path)
+    (point,) = json.loads((tmp_path / "results.json").read_text())["points"]
+    assert {name: n for name, n in point["statuses"].items() if n} == {"correct": 1, "wrong": 1, "missing": 1}
+    assert {name: n for name, n in point["finish_reasons"].items() if n} == {"answered": 2, "error": 1}
+    assert "statuses" not in (tmp_path / "results.csv").read_text()
 
 
 def test_numbers_that_do_not_exist_are_null_in_json_and_empty_in_csv(tmp_path):

@@ -2,6 +2,7 @@
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow
@@ -10,6 +11,7 @@ import pytest
 
 from reasoning.tasks import TASKS, TaskError, TaskSpec, data_hash, load_tasks
 from reasoning.tasks.named import NAMED_SETS, NamedSet, load_hub
+from reasoning.types import Task
 
 SHARED = Path(__file__).parents[2] / ".." / "shared" / "data" / "math"
 RECORDS = [
@@ -196,6 +198,13 @@ def test_local_copies(name, count):
     if not path.exists():
         pytest.skip(f"{path.name} is not there")
     assert len(load_tasks(TaskSpec(name, path=str(path)))) == count
+
+
+def test_data_hash_sees_every_field():
+    task = Task("a", ({"role": "user", "content": "1 2 =3"},), "3", "countdown", "2", {"numbers": [1, 2]})
+    changes = ({"id": "b"}, {"prompt": ()}, {"reference": "4"}, {"verifier": "numeric"}, {"level": "3"}, {"meta": {}})
+    hashes = {data_hash([replace(task, **change)]) for change in ({}, *changes)}
+    assert len(hashes) == 1 + len(changes)
 
 
 def test_data_hash_sees_content_and_order():

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reasoning.budget import BudgetError, format_budget, parse_budget, parse_budgets
+from reasoning.budgets import BudgetError, format_budget, parse_budget, parse_budgets
 from reasoning.types import NO_LIMIT
 
 
