@@ -70,7 +70,7 @@ class Sampling(Section):
 
 
 class Extension(Section):
-    """Thinking that closes before the largest budget is continued with `text`, up to `waits` times."""
+    """Thinking that closes by itself is continued with `text`, up to `waits` times."""
 
     waits: int = Field(default=0, ge=0)
     text: str = Field(default="Wait", min_length=1)
