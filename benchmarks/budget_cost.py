@@ -84,12 +84,13 @@ def main(arguments: Sequence[str]) -> int:
     options.add_argument("--many", default="512,1k,2k,4k,8k,16k,32k,65k")
     options.add_argument("--limit", default="64")
     options.add_argument("--concurrency", default="256")
+    options.add_argument("--seed", default="0")
     options.add_argument("--json", type=Path)
     given = options.parse_args(arguments)
     prepare_environment()
     budgets, many = parse_budgets(given.budgets), parse_budgets(given.many)
     every = sorted({*budgets, *many})
-    overrides = {"budgets": ",".join(map(str, every)), "limit": given.limit, "baseline": "false"}
+    overrides = {"budgets": ",".join(map(str, every)), "limit": given.limit, "seed": given.seed, "baseline": "false"}
     plan = make_plan(load_config(None, overrides | {"engine.max_num_seqs": given.concurrency}))
     settings: dict[str, Sequence[int]] = {"nested": budgets, "many": many, "many alone": many[-1:]}
     settings |= {f"{format_budget(budget)} alone": (budget,) for budget in budgets}

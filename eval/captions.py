@@ -1,4 +1,4 @@
-"""What a figure says in words: the names of its lines, its title and its caption, from curve points alone."""
+"""What a figure says in words: its title and its caption, from curve points alone."""
 
 from __future__ import annotations
 
@@ -10,20 +10,10 @@ OPEN_ABOVE = 0.10
 """A marker is open where the budget cut more than this share of the samples."""
 
 
-def line_names(series: Sequence[Sequence[CurvePoint]]) -> list[str]:
-    """What tells the series apart: whatever differs of model, task set, method and vote, with a number if need be."""
-    facts = [(p.model, p.task_set, p.method, p.vote) for p in (points[0] for points in series)]
-    telling = [column for column in zip(*facts, strict=True) if len(set(column)) > 1]
-    names = [", ".join(parts) for parts in zip(*telling, strict=True)] if telling else [fact[0] for fact in facts]
-    if len(set(names)) == len(names):
-        return names
-    return [f"{name} ({number})" for number, name in enumerate(names, 1)]
-
-
-def curve_title(series: Sequence[Sequence[CurvePoint]]) -> str:
-    who = shorten(series[0][0].model) if len(series) == 1 else "each model"
-    tasks = shorten(_distinct(point.task_set for points in series for point in points))
-    return f"How often {who} solves {tasks}, by thinking budget"
+def curve_title(points: Sequence[CurvePoint], partial: bool) -> str:
+    who = shorten(points[0].model) if len({point.model for point in points}) == 1 else "each model"
+    tasks = shorten(_distinct(point.task_set for point in points))
+    return f"{'PARTIAL RUN: ' if partial else ''}How often {who} solves {tasks}, by thinking budget"
 
 
 def curve_caption(points: Sequence[CurvePoint], note: str) -> str:

@@ -94,12 +94,12 @@ def beside(anchor: Point, width: float, height: float, gap: float) -> Iterator[B
             yield Box.centred(anchor[0] + gap + width / 2, y, width, height)
 
 
-def along(y: float, x0: float, x1: float, width: float, height: float, gap: float) -> Iterator[Box]:
-    """Places above and below a horizontal line from x0 to x1, at its left end first."""
+def along(top: float, bottom: float, x0: float, x1: float, width: float, height: float, gap: float) -> Iterator[Box]:
+    """Places above the highest and below the lowest of horizontal lines from x0 to x1, at their left end first."""
     for step in range(25):
         x = x0 + width / 2 + step / 24 * (x1 - x0 - width)
-        for up in (1, -1):
-            yield Box.centred(x, y + up * (gap + height / 2), width, height)
+        yield Box.centred(x, top + gap + height / 2, width, height)
+        yield Box.centred(x, bottom - gap - height / 2, width, height)
 
 
 def above(anchor: Point, width: float, height: float, gap: float) -> Iterator[Box]:
@@ -120,4 +120,15 @@ def merge_close(positions: Sequence[float], ratio: float) -> list[list[int]]:
         else:
             groups.append([index])
         previous = positions[index]
+    return groups
+
+
+def group_within(falling: Sequence[float], reach: float) -> list[list[int]]:
+    """Indices of `falling` values; a value no more than `reach` below the first of a group belongs to it."""
+    groups: list[list[int]] = []
+    for index, value in enumerate(falling):
+        if groups and falling[groups[-1][0]] - value <= reach:
+            groups[-1].append(index)
+        else:
+            groups.append([index])
     return groups

@@ -18,8 +18,8 @@ from matplotlib.text import Text
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 from matplotlib.transforms import BboxBase, offset_copy
 
-from eval.captions import curve_caption, curve_title, is_open, join_labels, line_names, shorten
-from eval.labels import Box, Canvas, Point, above, along, around, beside, merge_close
+from eval.captions import curve_caption, curve_title, is_open, join_labels, shorten
+from eval.labels import Box, Canvas, Point, above, along, around, beside, group_within, merge_close
 from eval.style import COLORS, FAINT, INK, LINES, MARKERS, MUTED, RC, SMALL_SIZE, TEXT_SIZE, TITLE_SIZE, for_text
 from reasoning.budgets import format_budget
 from reasoning.files import write_json
@@ -27,6 +27,9 @@ from reasoning.types import NO_LIMIT, CurvePoint
 
 CLOSE = 1.15
 """Points whose tokens differ by less than this factor share one label."""
+
+BASELINES_CLOSE = 2.0
+"""So do baselines that are this many points of accuracy apart or less."""
 
 _WIDTH, _MAIN_HEIGHT, _TEXT_HEIGHT, _ROW_HEIGHT = 7.2, 3.3, 1.4, 0.46  # inches
 _BAR_TOP = 0.6  # of a row, for a share of 100 %
@@ -64,20 +67,22 @@ class _Line:
         return (self.x, self.y) if len(self.points) > 1 else (self.x * 2, [*self.bounds[0], *self.bounds[1]])
 
 
-def accuracy_curve(series: Sequence[Sequence[CurvePoint]], out: Path, *, note: str = "") -> list[Path]:
+def accuracy_curve(
+    series: Sequence[Sequence[CurvePoint]], out: Path, *, names: Sequence[str], note: str = "", partial: bool = False
+) -> list[Path]:
     """Accuracy against mean tokens spent, one line a series; beneath it the share of samples that each budget cut.
 
     `out` is a path without suffix. Writes .png, .svg and .json (the numbers and the words of the figure) and returns
-    the three. Budget 0 is drawn as the baseline without thinking, not as a point. `note` ends the caption with what
-    points do not know, such as the temperature. Points without samples are left out; when nothing is left, nothing is
-    written and the list is empty.
+    the three. Budget 0 is drawn as the baseline without thinking, not as a point. `names`, one a series, tell the lines
+    apart. `note` ends the caption with what points do not know, such as the temperature; `partial` warns in the title
+    that samples are missing yet. Points without samples are left out; when nothing is left, nothing is written and the
+    list is empty.
     """
     drawn = [sorted((p for p in points if p.n_samples), key=lambda point: point.budget) for points in series]
-    drawn = [points for points in drawn if points]
-    if not drawn:
+    lines = _lines([(name, points) for name, points in zip(names, drawn, strict=True) if points])
+    if not lines:
         return []
-    lines = _lines(drawn)
-    title = curve_title(drawn)
+    title = curve_title([point for points in drawn for point in points], partial)
     caption = curve_caption([point for points in series for point in points], note)
     out.parent.mkdir(parents=True, exist_ok=True)
     png, svg, numbers = (out.with_name(f"{out.name}.{suffix}") for suffix in ("png", "svg", "json"))
@@ -89,9 +94,9 @@ def accuracy_curve(series: Sequence[Sequence[CurvePoint]], out: Path, *, note: s
     return [png, svg, numbers]
 
 
-def _lines(series: Sequence[Sequence[CurvePoint]]) -> list[_Line]:
+def _lines(series: Sequence[tuple[str, Sequence[CurvePoint]]]) -> list[_Line]:
     lines = []
-    for index, (points, name) in enumerate(zip(series, line_names(series), strict=True)):
+    for index, (name, points) in enumerate(series):
         baseline = points[0] if points[0].budget == 0 and len(points) > 1 else None
         color = COLORS[index % len(COLORS)]
         marker, style = MARKERS[index % len(MARKERS)], LINES[index % len(LINES)]
@@ -213,7 +218,8 @@ def _label_main(figure: Figure, axes: Axes, lines: Sequence[_Line], names: Seque
     baselines = sorted(
         ((line.baseline.accuracy, line.color) for line in lines if line.baseline), key=lambda baseline: -baseline[0]
     )
-    levels = [level for _, level in _pixels(axes, [1.0] * len(baselines), [100 * rate for rate, _ in baselines])]
+    rates = [round(100 * rate, 6) for rate, _ in baselines]
+    levels = [level for _, level in _pixels(axes, [1.0] * len(rates), rates)]
     canvas = Canvas(_MARGIN)
     canvas.boxes += [Box.centred(*mark, _MARKER, _MARKER) for line_marks in marks for mark in line_marks]
     canvas.paths += [_pixels(axes, *line.trail) for line in lines]
@@ -226,10 +232,11 @@ def _label_main(figure: Figure, axes: Axes, lines: Sequence[_Line], names: Seque
             says_what = line is lines[0] and 0 in group
             label = _text(figure, f"budget {words}" if says_what else words, line.text_color)
             _move(figure, label, canvas.place(around(line_marks[group[-1]], *_size(label), _GAP), inside))
-    for (rate, color), level in zip(baselines, levels, strict=True):
-        label = _text(figure, f"no thinking: {rate:.0%}", for_text(color), SMALL_SIZE)
+    for group in group_within(rates, BASELINES_CLOSE):
+        color = for_text(baselines[group[0]][1]) if len(group) == 1 else MUTED
+        label = _text(figure, f"no thinking: {join_labels([f'{rates[i]:.0f}%' for i in group])}", color, SMALL_SIZE)
         label.set_bbox({"facecolor": "white", "alpha": 0.8, "linewidth": 0, "pad": 0.5})  # over other baselines
-        places = along(level, area.x0 + _GAP, area.x1 - _GAP, *_size(label), _GAP / 3)
+        places = along(levels[group[0]], levels[group[-1]], area.x0 + _GAP, area.x1 - _GAP, *_size(label), _GAP / 3)
         _move(figure, label, canvas.place(places, inside))
 
 

@@ -171,6 +171,9 @@ def _warnings(results: Results) -> Iterator[str]:
         )
     if results.missing:
         yield f"the engine failed on {results.missing:,} of {results.finished:,} samples; they are in no rate"
+    thought = [point.thinking_mean for point in results.points if point.budget > 0 and point.n_samples]
+    if thought and max(thought) == 0:
+        yield "the model never began to think: no sample has a thinking token, so the budgets measure nothing"
     for what, share, floor in _DOUBTS:
         above = [point for point in results.points if share(point) > floor]
         if above:

@@ -6,71 +6,84 @@ then elsewhere, so that a log stays readable.
 
 from __future__ import annotations
 
+import os
+import shlex
+import shutil
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Protocol
 
 from reasoning.budgets import format_budget
 from reasoning.types import CurvePoint
 
 LINE_EVERY_S = 30.0
-BAR_EVERY_S = 0.2
+BAR_EVERY_S = 0.5
+STEADY_STEPS = 20
+"""Steps after which their mean time says something about those to come."""
+
 LOG_WIDTH = 88
 """Columns that a table may have at least where nobody knows the width: in a file or a pipe."""
 
 
 class Progress(Protocol):
-    def update(self, done: int, tokens: int) -> None:
-        """`done` samples are on disk; the engine has generated `tokens` since it started."""
+    def update(self, done: int, tokens: int, steps: int) -> None:
+        """`done` samples are on disk; the engine has generated `tokens` in `steps` since it started."""
         ...
 
     def close(self) -> None: ...
 
 
-def start_progress(done: int, total: int, *, quiet: bool) -> Progress:
+def start_progress(done: int, total: int, most_steps_left: Callable[[], int], *, quiet: bool) -> Progress:
+    """`most_steps_left` bounds the steps to come; it is asked only when something is shown."""
     if quiet:
         return Silence()
-    return Bar(done, total) if sys.stderr.isatty() else Lines(done, total)
+    pace = Pace(total, most_steps_left)
+    return Bar(pace, done) if sys.stderr.isatty() else Lines(pace, done)
 
 
 class Silence:
     """Progress that nobody wants to see."""
 
-    def update(self, done: int, tokens: int) -> None: ...
+    def update(self, done: int, tokens: int, steps: int) -> None: ...
 
     def close(self) -> None: ...
 
 
 class Pace:
-    """Turns counts into a rate and the time left."""
+    """Turns counts into a rate and the time left.
 
-    def __init__(self, done: int, total: int) -> None:
+    The samples that finish first are the short ones, so their rate says nothing about the rest: the time left is a
+    bound, the steps that there may still be times the mean time of a step.
+    """
+
+    def __init__(self, total: int, most_steps_left: Callable[[], int]) -> None:
         self.total = total
-        self._first = done
+        self._most_steps_left = most_steps_left
         self._started = time.monotonic()
 
-    def describe(self, done: int, tokens: int) -> str:
+    def describe(self, done: int, tokens: int, steps: int) -> str:
         elapsed = max(time.monotonic() - self._started, 1e-9)
         parts = [f"{done:,} of {self.total:,} samples", f"{tokens / elapsed:,.0f} tokens/s"]
-        if self._first < done < self.total:
-            parts.append(f"about {duration(elapsed * (self.total - done) / (done - self._first))} left")
+        if steps >= STEADY_STEPS and done < self.total:
+            parts.append(f"at most {duration(self._most_steps_left() * elapsed / steps)} left")
         return ", ".join(parts)
 
 
 class Lines:
     """A plain line every half minute."""
 
-    def __init__(self, done: int, total: int) -> None:
-        self._pace = Pace(done, total)
+    def __init__(self, pace: Pace, done: int) -> None:
+        self._pace = pace
         self._next = time.monotonic() + LINE_EVERY_S
-        self._last = (done, 0)
+        self._last = (done, 0, 0)
 
-    def update(self, done: int, tokens: int) -> None:
-        self._last = (done, tokens)
+    def update(self, done: int, tokens: int, steps: int) -> None:
+        self._last = (done, tokens, steps)
         if time.monotonic() >= self._next:
             self._next = time.monotonic() + LINE_EVERY_S
-            note(self._pace.describe(done, tokens))
+            note(self._pace.describe(*self._last))
 
     def close(self) -> None:
         note(self._pace.describe(*self._last))
@@ -79,19 +92,19 @@ class Lines:
 class Bar:
     """A bar at the bottom of the terminal."""
 
-    def __init__(self, done: int, total: int) -> None:
+    def __init__(self, pace: Pace, done: int) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn
 
-        self._pace = Pace(done, total)
+        self._pace = pace
+        self._last = (done, 0, 0)
         self._bar = Progress(BarColumn(), TextColumn("{task.description}"), console=Console(stderr=True))
-        self._row = self._bar.add_task(self._pace.describe(done, 0), total=total, completed=done)
+        self._row = self._bar.add_task(pace.describe(*self._last), total=pace.total, completed=done)
         self._bar.start()
         self._next = time.monotonic() + BAR_EVERY_S
-        self._last = (done, 0)
 
-    def update(self, done: int, tokens: int) -> None:
-        self._last = (done, tokens)
+    def update(self, done: int, tokens: int, steps: int) -> None:
+        self._last = (done, tokens, steps)
         if time.monotonic() >= self._next:  # the engine steps up to a thousand times a second
             self._next = time.monotonic() + BAR_EVERY_S
             self._draw()
@@ -101,8 +114,20 @@ class Bar:
         self._bar.stop()
 
     def _draw(self) -> None:
-        done, tokens = self._last
-        self._bar.update(self._row, completed=done, description=self._pace.describe(done, tokens))
+        self._bar.update(self._row, completed=self._last[0], description=self._pace.describe(*self._last))
+
+
+def command_line(module: str, *arguments: str) -> str:
+    """A command of this project as it can be typed in this folder, whether its environment is active or not."""
+    return shlex.join([_interpreter(), "-m", module, *arguments])
+
+
+def _interpreter() -> str:
+    own, found = Path(sys.executable), shutil.which("python")
+    # The folder counts, too: the interpreters of all environments may be links to the same file.
+    if found and os.path.samefile(found, own) and os.path.samefile(Path(found).parent, own.parent):
+        return "python"
+    return str(own.relative_to(Path.cwd()) if own.is_relative_to(Path.cwd()) else own)
 
 
 def note(text: str) -> None:

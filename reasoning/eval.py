@@ -9,6 +9,7 @@ if not __package__:
     sys.exit(2)
 
 import argparse
+import re
 from collections.abc import Sequence
 from textwrap import fill
 
@@ -65,7 +66,10 @@ def parse(arguments: Sequence[str]) -> tuple[EvalConfig, Command]:
     switches = {name: given.pop(name) for name in ("resume", "clean", "dry_run", "quiet")}
     if switches["resume"] and switches["clean"]:
         raise ConfigError("--resume continues a run and --clean deletes it; give one of them")
-    return load_config(given.pop("config"), given), Command(tuple(arguments), **switches)
+    file = given.pop("config")
+    if file is not None and re.fullmatch(r"none|[\d_.]+k?", file):
+        raise ConfigError(f"'{file}' stands alone; separate budgets by commas, as in --budgets 1k,{file}")
+    return load_config(file, given), Command(tuple(arguments), **switches)
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -15,7 +15,7 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -31,7 +31,7 @@ from reasoning.engine.base import Engine, EngineError, EngineSettings
 from reasoning.files import StoredDataError
 from reasoning.preflight import Plan, make_plan
 from reasoning.provenance import git_state, versions
-from reasoning.run_folder import RunFolder, default_path, make_folder, make_new_folder, prepare_run, resume_command
+from reasoning.run_folder import RunFolder, default_path, make_folder, make_new_folder, prepare_run
 from reasoning.sampling import sample
 from reasoning.summary import Summary, describe_sampling, summarise
 
@@ -84,7 +84,7 @@ def evaluate(config: EvalConfig, command: Command, start_engine: EngineFactory =
 def _run(plan: Plan, folder: RunFolder, command: Command, start_engine: EngineFactory) -> int:
     """Sample, summarise and report; whatever goes wrong becomes an exit code and the line to go on with."""
     started = time.monotonic()
-    resume_line = resume_command("reasoning.eval", command.arguments, folder.path)
+    resume_line = _resume_line(command.arguments, folder.path)
     try:
         _introduce(plan, folder, command)
         if not sample(plan, folder, lambda: _start(plan, folder, command, start_engine), quiet=command.quiet):
@@ -182,8 +182,9 @@ def _size(plan: Plan) -> str:
 def _report(summary: Summary, plan: Plan) -> int:
     print_summary(summary)
     results = summary.results
-    console.say(f"grade again:  python -m reasoning.score {summary.folder.path}")
-    console.say(f"compare:      python -m reasoning.report {summary.folder.path} OTHER_RUN")
+    path = str(summary.folder.path)
+    console.say(f"grade again:  {console.command_line('reasoning.score', path)}")
+    console.say(f"compare:      {console.command_line('reasoning.report', path, 'OTHER_RUN')}")
     if results.violations or results.failed_share > plan.config.max_errors:
         violations = len(results.violations)
         console.note(f"error: {results.failed:,} of {results.finished:,} samples failed, {violations:,} over budget")
@@ -199,6 +200,17 @@ def print_summary(summary: Summary) -> None:
     console.say(f"run folder:   {summary.folder.path}")
     if summary.plots:
         console.say(f"plot:         {summary.plots[0]}")
+
+
+def _resume_line(arguments: Sequence[str], path: Path) -> str:
+    """What to type to go on with an interrupted run that was started with `arguments`."""
+    kept: list[str] = []
+    skip = False
+    for argument in arguments:
+        if not skip and argument not in ("--resume", "--clean", "--out") and not argument.startswith("--out="):
+            kept.append(argument)
+        skip = argument == "--out"
+    return console.command_line("reasoning.eval", *kept, "--out", str(path), "--resume")
 
 
 def _interrupted(folder: RunFolder, started: float, resume_line: str) -> int:

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 DEFAULT_ANSWER_TOKENS = 1024
+UNREADABLE = 0.1
+"""A larger share of unknown tokens in a prompt is refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +97,8 @@ def make_plan(config: EvalConfig) -> Plan:
     closing_ids = closing.ids(tokenizer, markers)
     rendered = {task.id: render(tokenizer, task.prompt, markers) for task in tasks}
     _check_agreement(rendered, model)
+    _check_readable(rendered, tokenizer, model)
+    _check_extension(config, tokenizer, model)
     longest = max(rendered.values(), key=lambda prompt: len(prompt.prompt_ids))
     room = thinking_room(context, longest, markers, closing_ids, max_answer_tokens)
     check_room(budgets, room, context)
@@ -142,6 +146,26 @@ def _check_agreement(rendered: Mapping[str, Rendered], model: Model) -> None:
         raise PromptError(
             f"the chat template of {model.name} opens the thinking for task {opened[0]} but not for task {other}, "
             "so their thinking would not be counted alike; evaluate them in separate runs"
+        )
+
+
+def _check_readable(rendered: Mapping[str, Rendered], tokenizer: PreTrainedTokenizerBase, model: Model) -> None:
+    """Refuse prompts that reach the model as nothing but unknown tokens."""
+    for task_id, prompt in rendered.items():
+        unknown = prompt.prompt_ids.count(tokenizer.unk_token_id)
+        if tokenizer.unk_token_id is not None and unknown > UNREADABLE * len(prompt.prompt_ids):
+            raise PromptError(
+                f"{unknown} of the {len(prompt.prompt_ids)} prompt tokens of task {task_id} are unknown to the "
+                f"tokenizer of {model.name}: it cannot read these tasks; name another --model"
+            )
+
+
+def _check_extension(config: EvalConfig, tokenizer: PreTrainedTokenizerBase, model: Model) -> None:
+    text = config.extension.text
+    if config.extension.waits and tokenizer.unk_token_id in tokenizer.encode(text, add_special_tokens=False):
+        raise PromptError(
+            f"the tokenizer of {model.name} does not know '{text}', so it cannot be told to go on; "
+            "leave out --extension.waits, or name words that it knows with --extension.text"
         )
 
 

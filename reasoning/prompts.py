@@ -101,8 +101,8 @@ def closing_from(name_or_text: str) -> Closing:
         return Closing(name_or_text, CLOSINGS[name_or_text])
     if name_or_text.isidentifier():
         presets = ", ".join(CLOSINGS)
-        raise PromptError(f"no closing is called '{name_or_text}'; use {presets}, or a text with </think> in it")
-    return Closing("own", name_or_text)
+        raise PromptError(f"no closing is called '{name_or_text}'; use {presets}, or a text of several words")
+    return Closing(name_or_text, name_or_text)
 
 
 def find(ids: Sequence[int], marker: Ids, start: int = 0) -> int:

@@ -25,9 +25,9 @@ def main(arguments: Sequence[str]) -> int:
     summaries = [summarise(folder) for folder in folders]
     for summary in summaries:
         print_summary(summary)
-    drawn = [summary.results for summary in summaries if summary.results.can_be_drawn]
+    drawn = [(summary.folder.path, summary.results) for summary in summaries if summary.results.can_be_drawn]
     if len(drawn) > 1:
-        if len({results.run["data_sha256"] for results in drawn}) > 1:
+        if len({results.run["data_sha256"] for _, results in drawn}) > 1:
             console.say("warning: these runs are on different tasks; the figure compares them all the same")
         console.say(f"comparison:   {plot(drawn, folders[0].plots / 'comparison')[0]}")
     return ExitCode.DOUBTFUL if any(summary.results.violations for summary in summaries) else ExitCode.DONE

@@ -9,9 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import re
-import shlex
-import shutil
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -37,6 +35,19 @@ RESUMABLE = frozenset(
     }
 )
 """Settings that decide speed and memory, not what is measured: a resumed run may change them."""
+
+WRITTEN = (
+    "config.json",  # first: without it, what is left of a run is not taken for one to continue
+    "traces.jsonl",
+    "verdicts.jsonl",
+    "engine.jsonl",
+    "tasks.jsonl",
+    "results.json",
+    "results.csv",
+    "run.log",
+    *(f"plots/{name}.{suffix}" for name in ("accuracy", "comparison") for suffix in ("png", "svg", "json")),
+)
+"""What a run leaves in its folder beside the manifest, in the order in which it is deleted."""
 
 
 class RunFolderError(ValueError):
@@ -198,18 +209,21 @@ def prepare_run(
     """Make a locked folder ready to receive the samples of a run.
 
     `manifest` has the number of `planned` samples and the hashes ending in `sha256`. With `resume`, a folder of the
-    same settings is continued and an unused one is started; with `clean`, what a run left in it is deleted first.
+    same settings is continued and an unused one is started; with `clean`, or where no sample was finished, what a run
+    left in it is deleted first. Files that no run writes are left alone.
 
     Raises:
         RunFolderError: the folder is used, is no run folder, or was started with other settings.
     """
-    if clean and not _is_unused(folder.path):
-        _empty(folder)
     if resume and folder.is_ready:
         _check_same_settings(folder, config, manifest)
         return
-    if not (_is_unused(folder.path) or (resume and folder.is_run)):
-        raise RunFolderError(_used(folder))
+    if folder.is_run:
+        if not clean and folder.finished_keys():
+            raise RunFolderError(_used(folder))
+        _empty(folder)
+    elif not _is_unused(folder.path):
+        raise RunFolderError(_no_run(folder.path, clean))
     try:
         write_json(folder.manifest, {"schema": 1, "kind": KIND} | dict(manifest))
         write_json_lines(folder.tasks, map(task_line, tasks))
@@ -224,17 +238,6 @@ def default_path(tasks: str, model: str, now: datetime) -> Path:
     return Path("runs", "--".join([*names, f"{now:%Y%m%d-%H%M%S}"]))
 
 
-def resume_command(module: str, arguments: Sequence[str], path: Path) -> str:
-    """What to type to go on with an interrupted run that was started with `arguments`."""
-    kept: list[str] = []
-    skip = False
-    for argument in arguments:
-        if not skip and argument not in ("--resume", "--clean", "--out") and not argument.startswith("--out="):
-            kept.append(argument)
-        skip = argument == "--out"
-    return shlex.join(["python", "-m", module, *kept, "--out", str(path), "--resume"])
-
-
 def _is_unused(path: Path) -> bool:
     """Empty but for what a start that was killed at once may have left."""
     return all(entry.name.endswith(".tmp") for entry in path.iterdir())
@@ -245,26 +248,26 @@ def _unwritable(path: Path, error: OSError) -> RunFolderError:
 
 
 def _empty(folder: RunFolder) -> None:
-    """Delete all that is in a run's folder, but not the folder, which is locked; last what marks it as a run."""
-    if not folder.is_run:
-        raise RunFolderError(
-            f"--clean deletes run folders only, and {folder.path} has no manifest.json of an evaluation. "
-            "Remove it yourself or choose another --out."
-        )
-    for path in sorted(folder.path.iterdir(), key=lambda path: path == folder.manifest):
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        else:
-            path.unlink()
+    """Delete what a run wrote, but not the manifest: it marks the folder as a run until the next one replaces it."""
+    for name in WRITTEN:
+        (folder.path / name).unlink(missing_ok=True)
+
+
+def _no_run(path: Path, clean: bool) -> str:
+    if not clean:
+        return f"{path} exists and is not a run folder. Choose another --out."
+    return (
+        f"--clean deletes runs only, and {path} has no manifest.json of an evaluation. "
+        "Remove it yourself or choose another --out."
+    )
 
 
 def _used(folder: RunFolder) -> str:
-    if not folder.is_run:
-        return f"{folder.path} exists and is not a run folder. Choose another --out."
     finished, planned = len(folder.finished_keys()), folder.read_manifest()["planned"]
+    first = "Continue with --resume, start" if folder.is_ready else "Its config.json is gone: start"
     return (
         f"{folder.path} already holds {finished:,} of {planned:,} samples. "
-        "Continue with --resume, start over with --clean, or choose another --out."
+        f"{first} over with --clean, or choose another --out."
     )
 
 

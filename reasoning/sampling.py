@@ -20,6 +20,8 @@ from reasoning.run_folder import RunFolder
 from reasoning.types import FinishReason, Generation, SampleKey, Task
 
 STATE_EVERY_S = 1.0
+STOPPING = (signal.SIGINT, signal.SIGTERM)
+"""Signals by which people and schedulers end a run."""
 
 Owed = dict[tuple[str, int], tuple[int, ...]]
 """Budgets still to be sampled, by (task id, sample)."""
@@ -39,13 +41,13 @@ def sample(plan: Plan, folder: RunFolder, start_engine: Callable[[], Engine], *,
         if owed:
             engine = start_engine()
             stack.callback(engine.close)
-            progress = console.start_progress(done, plan.planned, quiet=quiet)
-            stack.callback(progress.close)
             interrupt = stack.enter_context(Interrupt())
             recorder.attempt = len(folder.read_manifest()["attempts"])
             budgets = controller(plan, engine)
             for (task_id, number), still_owed in owed.items():
                 budgets.submit(task_id, number, plan.rendered[task_id], still_owed)
+            progress = console.start_progress(done, plan.planned, lambda: budgets.most_steps_left, quiet=quiet)
+            stack.callback(progress.close)
             _drive(budgets, engine, recorder, progress, interrupt)
             if interrupt.requested:
                 return False
@@ -129,21 +131,23 @@ class Recorder:
 
 
 class Interrupt:
-    """Within it, the first Ctrl-C asks the run to stop in good order; the second one kills the process."""
+    """Within it, the first Ctrl-C or SIGTERM asks the run to stop in good order; the second one kills the process."""
 
     def __init__(self) -> None:
         self.requested = False
 
     def __enter__(self) -> Interrupt:
-        self._before = signal.signal(signal.SIGINT, self._on_signal)
+        self._before = [signal.signal(number, self._on_signal) for number in STOPPING]
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        signal.signal(signal.SIGINT, self._before)
+        for number, handler in zip(STOPPING, self._before, strict=True):
+            signal.signal(number, handler)
 
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
         self.requested = True
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        for number in STOPPING:
+            signal.signal(number, signal.SIG_DFL)
         console.note("stopping after this step; press Ctrl-C again to stop at once")
 
 
@@ -172,9 +176,11 @@ def _drive(
     progress: console.Progress,
     interrupt: Interrupt,
 ) -> None:
+    steps = 0
     while budgets.unfinished and not interrupt.requested:
         recorder.record(budgets.step())
         recorder.observe(engine)
-        progress.update(recorder.done, recorder.tokens)
+        steps += 1
+        progress.update(recorder.done, recorder.tokens, steps)
     recorder.write_state(engine)
-    progress.update(recorder.done, recorder.tokens)
+    progress.update(recorder.done, recorder.tokens, steps)

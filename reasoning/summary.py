@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from eval.results import Results
 from reasoning.budget import check
 from reasoning.prompts import ThinkMarkers
 from reasoning.run_folder import RunFolder
+from reasoning.tasks.countdown import LEVELS
 from reasoning.types import FinishReason, Generation, SampleKey, Task
 from verifiers.base import Verdict
 
@@ -44,24 +45,31 @@ def summarise(folder: RunFolder) -> Summary:
         cost=_cost(folder, found),
     )
     results.write(outcome, folder.path)
-    plots = plot([outcome], folder.plots / "accuracy") if outcome.can_be_drawn else ()
+    plots = plot([(folder.path, outcome)], folder.plots / "accuracy") if outcome.can_be_drawn else ()
     return Summary(folder, outcome, plots)
 
 
-def plot(outcomes: Iterable[Results], stem: Path) -> tuple[Path, ...]:
-    """Accuracy against tokens spent, one line a run."""
+def plot(runs: Sequence[tuple[Path, Results]], stem: Path) -> tuple[Path, ...]:
+    """Accuracy against tokens spent, one line a run, each with the folder that it lies in."""
     from eval.plots import accuracy_curve  # matplotlib: half a second
 
-    outcomes = list(outcomes)
-    notes = dict.fromkeys(_note(outcome) for outcome in outcomes)
-    return tuple(accuracy_curve([outcome.points for outcome in outcomes], stem, note=" ".join(notes)))
+    outcomes = [outcome for _, outcome in runs]
+    return tuple(
+        accuracy_curve(
+            [outcome.points for outcome in outcomes],
+            stem,
+            names=_line_names(runs),
+            note=" ".join(dict.fromkeys(map(_note, outcomes))),
+            partial=any(outcome.is_partial for outcome in outcomes),
+        )
+    )
 
 
 def describe_run(config: Mapping[str, Any], manifest: Mapping[str, Any]) -> dict[str, Any]:
     """Names and settings that stand beside the numbers in results.json."""
     return {
         "model": Path(config["model"]).name,  # a folder given as `.` is stored by its path
-        "task_set": Path(config["tasks"]).stem,
+        "task_set": _task_set(config),
         "method": "truncation" if config["closing"] == "none" else "forced answer",
         "n_tasks": manifest["n_tasks"],
         "samples": config["samples"],
@@ -83,6 +91,24 @@ def describe_sampling(settings: Mapping[str, Any]) -> list[str]:
     if settings["min_p"]:
         facts.append(f"min-p {settings['min_p']:g}")
     return facts
+
+
+def _task_set(config: Mapping[str, Any]) -> str:
+    """A file's name without its suffix; with it how many numbers, if countdown was run on a part of its levels."""
+    levels = sorted(set(config["countdown"]["levels"]))
+    if config["tasks"] != "countdown" or levels == list(LEVELS):
+        return Path(config["tasks"]).stem
+    return f"countdown ({', '.join(map(str, levels))} numbers)"
+
+
+def _line_names(runs: Sequence[tuple[Path, Results]]) -> list[str]:
+    """The models where they differ, else the run folders, by their whole paths if need be."""
+    models = [outcome.run["model"] for _, outcome in runs]
+    folders = [path.resolve().name for path, _ in runs]
+    return next(
+        (names for names in (models, folders) if len(set(names)) == len(runs)),
+        [str(path) for path, _ in runs],
+    )
 
 
 def _note(outcome: Results) -> str:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import pytest
 
-from reasoning.console import Lines, Pace, Silence, duration, print_table, start_progress
+from reasoning.console import Lines, Pace, Silence, command_line, duration, print_table, start_progress
 from reasoning.types import NO_LIMIT, CurvePoint
 
 POINT = CurvePoint(
@@ -23,19 +26,32 @@ def test_durations(seconds, text):
     assert duration(seconds) == text
 
 
-def test_the_time_left_counts_only_what_this_attempt_did():
-    pace = Pace(done=90, total=100)
-    assert "left" not in pace.describe(90, 0)
-    assert pace.describe(95, 1_000).endswith("about 0 s left")
-    assert pace.describe(100, 1_000).startswith("100 of 100 samples, ")
-    assert "left" not in pace.describe(100, 1_000)
+def test_the_time_left_is_the_steps_to_come_times_the_mean_step(monkeypatch):
+    clock = [100.0]
+    monkeypatch.setattr("reasoning.console.time.monotonic", lambda: clock[0])
+    pace = Pace(100, lambda: 530)
+    clock[0] += 4.0
+    assert pace.describe(90, 1_000, 40) == "90 of 100 samples, 250 tokens/s, at most 53 s left"
+
+
+def test_no_time_left_before_it_can_be_told_nor_when_nothing_is_left():
+    pace = Pace(100, lambda: 530)
+    assert "left" not in pace.describe(90, 1_000, 19)
+    assert "left" in pace.describe(90, 1_000, 20)
+    assert "left" not in pace.describe(100, 1_000, 20)
+
+
+def no_bound() -> int:
+    raise AssertionError("nothing is shown, nothing has to be reckoned")
 
 
 def test_a_log_gets_a_line_now_and_then(capsys, monkeypatch):
-    monkeypatch.setattr("reasoning.console.LINE_EVERY_S", 0.0)
-    progress = start_progress(0, 10, quiet=False)
+    progress = start_progress(0, 10, no_bound, quiet=False)
     assert isinstance(progress, Lines)
-    progress.update(5, 100)
+    progress.update(4, 90, 30)
+    monkeypatch.setattr("reasoning.console.LINE_EVERY_S", 0.0)
+    progress = start_progress(0, 10, lambda: 7, quiet=False)
+    progress.update(5, 100, 30)
     progress.close()
     first, last = capsys.readouterr().err.splitlines()
     assert first.startswith("5 of 10 samples, ")
@@ -43,11 +59,37 @@ def test_a_log_gets_a_line_now_and_then(capsys, monkeypatch):
 
 
 def test_silence(capsys):
-    progress = start_progress(0, 10, quiet=True)
+    progress = start_progress(0, 10, no_bound, quiet=True)
     assert isinstance(progress, Silence)
-    progress.update(5, 100)
+    progress.update(5, 100, 30)
     progress.close()
     assert capsys.readouterr().err == ""
+
+
+@pytest.fixture
+def environment(tmp_path, monkeypatch) -> Path:
+    """A virtual environment in the current folder, whose interpreter is this one."""
+    programs = tmp_path / ".venv" / "bin"
+    programs.mkdir(parents=True)
+    (programs / "python").symlink_to(Path(sys.executable).resolve())
+    monkeypatch.setattr("sys.executable", str(programs / "python"))
+    monkeypatch.chdir(tmp_path)
+    return programs
+
+
+def test_a_command_names_python_where_that_is_this_interpreter(environment, monkeypatch):
+    monkeypatch.setenv("PATH", str(environment))
+    assert command_line("reasoning.score", "a run") == "python -m reasoning.score 'a run'"
+
+
+@pytest.mark.parametrize("path", ["nowhere", "other"])
+def test_a_command_names_the_environment_that_is_not_active(environment, tmp_path, monkeypatch, path):
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "python").symlink_to(Path(sys.executable).resolve())
+    monkeypatch.setenv("PATH", str(tmp_path / path))
+    assert command_line("reasoning.score", "run") == ".venv/bin/python -m reasoning.score run"
+    monkeypatch.chdir(tmp_path / "other")
+    assert command_line("reasoning.score", "run") == f"{environment}/python -m reasoning.score run"
 
 
 def test_the_table_keeps_its_width_in_a_pipe(capsys, monkeypatch):

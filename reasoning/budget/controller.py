@@ -15,14 +15,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from reasoning.budget.room import check_room, thinking_room, trace_tokens
-from reasoning.budget.rows import generation
+from reasoning.budget.room import check_room, most_steps, thinking_room, trace_tokens
+from reasoning.budget.rows import generation, timings_of
 from reasoning.budget.sampling import Sampling, Waits, derive_seed
 from reasoning.budget.trace import Event, Trace
 from reasoning.budgets import format_budget
 from reasoning.engine.base import Engine, Output, Request, StopReason
 from reasoning.prompts import Closing, Ids, Rendered, ThinkMarkers
-from reasoning.types import FinishReason, Generation, SampleKey, Timings
+from reasoning.types import FinishReason, Generation, SampleKey
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -105,6 +105,15 @@ class BudgetController:
     def unfinished(self) -> int:
         """Generations that were submitted and not yet returned."""
         return self._unfinished
+
+    @property
+    def most_steps_left(self) -> int:
+        """Engine steps within which all that was submitted ends, but for prompts and what waits take back."""
+        samples = [*self._waiting, *self._traces.values()]
+        lengths = [sample.max_tokens - len(sample.trace.ids) for sample in samples]
+        lengths += [fork.trace.allowance for fork in self._forks.values()]
+        forks_to_come = sum(len(sample.owed) - 1 for sample in samples)
+        return most_steps(lengths, forks_to_come * [self._max_answer_tokens], self._concurrency)
 
     def submit(self, task_id: str, sample: int, rendered: Rendered, budgets: Sequence[int] | None = None) -> None:
         """Queue a sample for all budgets, or for those still owed.
@@ -270,7 +279,7 @@ class BudgetController:
             seed=seed,
             decoded_tokens=len(output.new_ids) if output and forced else 0,
             cached_tokens=output.cached_tokens if output and forced else 0,
-            timings=_timings(sample, output),
+            timings=timings_of(sample.started, output),
             error=output.error if output else None,
         )
         for budget in budgets:
@@ -283,12 +292,3 @@ class BudgetController:
                     cached_tokens=row.cached_tokens + (sample.cached if booked else 0),
                 )
             )
-
-
-def _timings(sample: _Sample, output: Output | None) -> Timings:
-    """As the engine saw the last request, except the total: that is since the sample's first one."""
-    total_s = time.perf_counter() - sample.started
-    if output is None or output.timings is None:
-        return Timings(total_s=total_s)
-    known = output.timings
-    return Timings(known.queued_s, known.first_token_s, total_s, known.preemptions)

@@ -1,7 +1,8 @@
-"""How many tokens a sample may need, and how much thinking a context has room for."""
+"""How many tokens and steps samples may need, and how much thinking a context has room for."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from reasoning.budgets import BudgetError, format_budget
@@ -43,3 +44,16 @@ def check_room(budgets: Sequence[int], room: int, max_model_len: int) -> None:
         f"a budget of {format_budget(max(too_large))} does not fit: beside prompt, closing and answer, the context of "
         f"{max_model_len:,} tokens has room for {max(room, 0):,} thinking tokens; {remedy}"
     )
+
+
+def most_steps(lengths: Sequence[int], forks: Sequence[int], places: int) -> int:
+    """Steps within which requests of at most `lengths` tokens have ended, and `forks` that come of them on the way.
+
+    Each running request gets a token a step, at most `places` run at once, and a fork ends within the tokens that its
+    trace had left. Where requests have to queue, that is at most the longest one and a `places`-th of all other
+    tokens: the bound of R. L. Graham for list scheduling (1966).
+    """
+    longest = max(lengths, default=0)
+    if len(lengths) + len(forks) <= places:
+        return longest
+    return longest + math.ceil((sum(lengths) + sum(forks) - longest) / places)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from itertools import chain
 from typing import TYPE_CHECKING
 
 from reasoning.budget.loops import WINDOW, ends_in_loop
 from reasoning.budget.trace import Trace
+from reasoning.engine.base import Output
 from reasoning.prompts import Ids, find
 from reasoning.types import FinishReason, Generation, SampleKey, Timings
 
@@ -70,3 +72,12 @@ def _decode(tokenizer: PreTrainedTokenizerBase, ids: Ids, *, skip_special_tokens
     text = tokenizer.decode(list(ids), skip_special_tokens=skip_special_tokens, clean_up_tokenization_spaces=False)
     assert isinstance(text, str)
     return text
+
+
+def timings_of(started: float, output: Output | None) -> Timings:
+    """As the engine saw the last request, except the total: that is since `started`, of the sample's first one."""
+    total_s = time.perf_counter() - started
+    if output is None or output.timings is None:
+        return Timings(total_s=total_s)
+    known = output.timings
+    return Timings(known.queued_s, known.first_token_s, total_s, known.preemptions)

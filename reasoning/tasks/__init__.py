@@ -31,8 +31,8 @@ def load_tasks(spec: TaskSpec) -> list[Task]:
     if Path(spec.name).suffix.lower() in READERS:
         return _from_file(spec)
     near = get_close_matches(spec.name, TASKS, n=1)
-    meant = f"did you mean '{near[0]}'? " if near else ""
-    raise TaskError(f"unknown tasks '{spec.name}'; {meant}Write {', '.join(TASKS)}, or a {', '.join(READERS)} file")
+    write = f"did you mean '{near[0]}'? Write" if near else "write"
+    raise TaskError(f"unknown tasks '{spec.name}'; {write} {', '.join(TASKS)}, or a {', '.join(READERS)} file")
 
 
 def data_hash(tasks: Sequence[Task]) -> str:

@@ -22,6 +22,8 @@ Placed = tuple[str, Record]
 """A record with the place it came from, such as `problems.jsonl, line 3`."""
 
 BOXED = "Put your final answer within \\boxed{}."
+_ANSWER_FORM = {"math": f"\n\n{BOXED}", "numeric": f"\n\n{BOXED}"}
+"""What a prompt says behind the problem, by verifier. Countdown problems say themselves what they want."""
 _META = {"countdown": ("numbers",)}
 
 
@@ -66,7 +68,7 @@ def _to_task(place: str, record: Record, verifier: str) -> Task:
         raise TaskError(f"{place}: the verifier '{name}' needs the list '{missing[0]}'")
     return Task(
         id=_text(place, record, "id"),
-        prompt=({"role": "user", "content": f"{_text(place, record, 'problem')}\n\n{BOXED}"},),
+        prompt=({"role": "user", "content": _text(place, record, "problem") + _ANSWER_FORM.get(name, "")},),
         reference=_text(place, record, "answer"),
         verifier=name,
         level=_text(place, record, "level") if record.get("level") is not None else None,
@@ -98,8 +100,10 @@ def _read_jsonl(path: Path) -> Iterator[Placed]:
                 record = json.loads(line.decode("utf-8-sig"))
             except UnicodeDecodeError as error:
                 raise TaskError(f"{place}: not UTF-8 text: {error.reason} at byte {error.start}") from None
-            except (json.JSONDecodeError, RecursionError) as error:
-                raise TaskError(f"{place}: not JSON: {error}") from None
+            except json.JSONDecodeError as error:
+                raise TaskError(f"{place}, column {error.colno}: not JSON: {error.msg}") from None
+            except RecursionError:
+                raise TaskError(f"{place}: not JSON that anybody wrote: it is nested too deeply") from None
             if not isinstance(record, dict):
                 raise TaskError(f"{place}: a JSON object was expected, not {type(record).__name__}")
             yield place, record

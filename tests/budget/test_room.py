@@ -1,8 +1,10 @@
 import pytest
 
-from reasoning.budget import check_room, thinking_room
+from reasoning.budget import BudgetController, Sampling, Waits, check_room, thinking_room
+from reasoning.budget.room import most_steps
 from reasoning.budgets import BudgetError
-from reasoning.prompts import Rendered, ThinkMarkers
+from reasoning.engine.scripted import ScriptedEngine
+from reasoning.prompts import Closing, Rendered, ThinkMarkers
 from reasoning.types import NO_LIMIT
 
 SINGLE = ThinkMarkers((1,), (2,))
@@ -35,3 +37,29 @@ def test_budgets_that_fit_pass_and_others_name_the_largest_possible():
 def test_a_prompt_that_fills_the_context_leaves_nothing(budget: int):
     with pytest.raises(BudgetError, match=r"lower --max-answer-tokens"):
         check_room((budget,), -1, 100)
+
+
+def test_the_most_steps_are_the_longest_request_unless_requests_queue():
+    assert most_steps([], [], 4) == 0
+    assert most_steps([30, 7, 9], [8], 4) == 30
+    assert most_steps([30, 7, 9, 2], [8], 4) == 30 + 7  # (7 + 9 + 2 + 8) / 4, rounded up
+    assert most_steps([30, 7, 9], [8, 8], 1) == 62  # one after another
+
+
+@pytest.mark.parametrize(("samples", "first"), [(1, 18), (10, 18 + 81)])
+@pytest.mark.parametrize("script", [(9,) * 99, (9, 9, 9, 2, 9, 0), (2, *(9,) * 99)])
+def test_no_run_takes_more_than_the_most_steps(tokenizer, samples, first, script):
+    """Thinking without end, a short one, an answer without end; ten samples in four places have to queue."""
+    engine = ScriptedEngine(lambda request: script if request.stream else (9,) * 99, 1000, max_running=4)
+    controller = BudgetController(
+        engine, tokenizer, SINGLE, Closing("bare", "</think>"), (2, 5, 9),
+        max_answer_tokens=8, stop_ids=(0,), sampling=Sampling(), seed=0, waits=Waits(), concurrency=4,
+    )  # fmt: skip
+    for sample in range(samples):
+        controller.submit("task", sample, Rendered((900,), True))
+    bounds = [controller.most_steps_left]
+    while controller.unfinished:
+        controller.step()
+        bounds.append(controller.most_steps_left)
+    assert (bounds[0], bounds[-1]) == (first, 0)
+    assert all(bound >= left for left, bound in enumerate(reversed(bounds)))

@@ -19,6 +19,7 @@ import pytest
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 from reasoning.cli import USAGE_ERRORS
+from reasoning.console import command_line
 from reasoning.files import read_json, read_json_lines
 from tests.end_to_end import scripted
 
@@ -185,5 +186,5 @@ def resume_arguments(errors: str) -> list[str]:
     """The arguments of the line that an interrupted run prints."""
     command = next(line for line in errors.splitlines() if "-m reasoning.eval" in line)
     words = shlex.split(command)
-    assert words[:3] == ["python", "-m", "reasoning.eval"]
+    assert shlex.join(words[:3]) == command_line("reasoning.eval")
     return words[3:]

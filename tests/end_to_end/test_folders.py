@@ -47,14 +47,19 @@ def test_clean_deletes_nothing_under_a_writer(model, uninterrupted, run: Run):
 
 
 def test_clean_that_is_killed_halfway_can_be_repeated(model, uninterrupted, run: Run, monkeypatch):
-    def stop(_path: Path) -> None:
-        raise KeyboardInterrupt
+    unlink = Path.unlink
+
+    def stop(path: Path, missing_ok: bool = False) -> None:
+        if path.name == "verdicts.jsonl":
+            raise KeyboardInterrupt
+        unlink(path, missing_ok)
 
     with monkeypatch.context() as killed:
-        killed.setattr("reasoning.run_folder.shutil.rmtree", stop)
+        killed.setattr(Path, "unlink", stop)
         with pytest.raises(KeyboardInterrupt):
             run(many(model, uninterrupted, "--clean"))
-    assert RunFolder(uninterrupted).is_run, "what marks it as a run goes last"
+    assert RunFolder(uninterrupted).is_run
+    assert not RunFolder(uninterrupted).is_ready, "what is left must not be continued"
     assert run(many(model, uninterrupted, "--clean", limit=4)).code == 0
 
 

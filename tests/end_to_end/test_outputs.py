@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import hashlib
-import json
 import os
 import socket
 import subprocess
@@ -16,11 +15,13 @@ from pathlib import Path
 
 import pytest
 
+from reasoning.console import command_line
 from reasoning.engine.base import Engine, Output, StopReason
 from reasoning.eval import parse
 from reasoning.evaluation import evaluate
 from reasoning.files import read_json, write_json_lines
 from reasoning.preflight import Plan
+from reasoning.summary import describe_run
 from tests.end_to_end import scripted
 from tests.end_to_end.conftest import Outcome, arguments, lines, results
 
@@ -139,8 +140,8 @@ def test_what_the_user_sees(model, tmp_path, run: Run):
     assert warnings.startswith("warning: no answer: "), "doubts come before the numbers"
     assert f"run folder:   {out}" in rest
     assert f"plot:         {out}/plots/accuracy.png" in rest
-    assert f"python -m reasoning.score {out}" in rest
-    assert f"python -m reasoning.report {out} OTHER_RUN" in rest
+    assert command_line("reasoning.score", str(out)) in rest
+    assert command_line("reasoning.report", str(out), "OTHER_RUN") in rest
     assert {path.suffix for path in (out / "plots").iterdir()} == {".png", ".svg", ".json"}
     assert max(map(len, table.splitlines())) <= 80 + len(str(out))
 
@@ -171,15 +172,31 @@ def test_settings_from_a_file(model, tmp_path, run: Run):
         f"model: {model}\nbudgets: [8, 16]\nlimit: 8\nout: {tmp_path}/run\ncountdown: {{levels: [3]}}\n"
     )
     assert run([str(settings), "--limit", "4", "--quiet"]).code == 0
-    assert [point["n_tasks"] for point in results(tmp_path / "run")["points"]] == [4, 4, 4]
+    found = results(tmp_path / "run")
+    assert [point["n_tasks"] for point in found["points"]] == [4, 4, 4]
+    assert found["run"]["task_set"] == "countdown (3 numbers)"
+
+
+@pytest.mark.parametrize(
+    ("tasks", "levels", "name"),
+    [
+        ("countdown", [3, 4, 5, 6], "countdown"),
+        ("countdown", [6, 3, 3], "countdown (3, 6 numbers)"),
+        ("mine/countdown.jsonl", [4], "countdown"),
+        ("gsm8k", [4], "gsm8k"),
+    ],
+)
+def test_the_task_set_names_a_part_of_the_levels(folder, tasks, levels, name):
+    config = read_json(folder / "config.json") | {"tasks": tasks, "countdown": {"levels": levels}}
+    assert describe_run(config, read_json(folder / "manifest.json"))["task_set"] == name
 
 
 def test_own_tasks(model, tmp_path, run: Run):
     data = tmp_path / "sums.jsonl"
-    data.write_text(
-        "".join(json.dumps({"id": f"q{n}", "problem": f"{n} 2 =3", "answer": str(n)}) + "\n" for n in range(5))
-    )
-    command = ["--model", str(model), "--tasks", str(data), "--data.verifier", "numeric", "--budgets", "64", "--quiet"]
+    records = [{"id": f"q{n}", "problem": f"{n} 2 =3", "numbers": [n, 2], "answer": "3"} for n in range(5)]
+    write_json_lines(data, records)
+    verifier = ["--data.verifier", "countdown"]
+    command = ["--model", str(model), "--tasks", str(data), *verifier, "--budgets", "64", "--quiet"]
     assert run([*command, "--out", str(tmp_path / "run")]).code == 0
     found = results(tmp_path / "run")
     assert (found["run"]["task_set"], found["points"][0]["n_tasks"]) == ("sums", 5)

@@ -21,6 +21,7 @@ from reasoning.eval import parse
 from reasoning.evaluation import evaluate
 from reasoning.files import read_json
 from reasoning.preflight import Plan
+from reasoning.run_folder import WRITTEN
 from tests.end_to_end import scripted
 from tests.end_to_end.conftest import (
     Child,
@@ -119,7 +120,7 @@ def test_other_settings_are_listed(model, tmp_path, uninterrupted, run: Run):
 
 def test_other_data_are_noticed(model, tmp_path, run: Run):
     data = tmp_path / "data.jsonl"
-    record = {"id": "a", "problem": "1 2 =3", "answer": "3", "verifier": "numeric"}
+    record = {"id": "a", "problem": "1 2 =3", "numbers": [1, 2], "answer": "3", "verifier": "countdown"}
     data.write_text(json.dumps(record) + "\n")
     settings = [
         "--model",
@@ -153,10 +154,28 @@ def test_resume_starts_over_where_the_first_start_was_killed_at_once(model, tmp_
     early = tmp_path / "early"
     early.mkdir()
     shutil.copy(uninterrupted / "manifest.json", early)
-    outcome = run(many(model, early))
-    assert (outcome.code, "already holds 0 of 192 samples" in outcome.err) == (2, True)
     assert run(many(model, early, "--resume")).code == 0
     assert results(early) == results(uninterrupted)
+
+
+def test_a_run_that_finished_nothing_is_started_over(model, tmp_path, uninterrupted, run: Run):
+    def refuse(plan: Plan, log: Path) -> Engine:
+        raise EngineError("no engine today")
+
+    early = tmp_path / "early"
+    assert run(many(model, early, "--seed", "7"), lambda words: evaluate(*parse(words), refuse)).code == 1
+    (early / "notes.md").write_text("precious")
+    assert run(many(model, early)).code == 0
+    assert results(early) == results(uninterrupted)
+    assert "no engine today" not in (early / "run.log").read_text()
+    assert (early / "notes.md").read_text() == "precious"
+
+
+def test_a_run_without_its_settings_is_not_thrown_away(model, uninterrupted, run: Run):
+    (uninterrupted / "config.json").unlink()
+    outcome = run(many(model, uninterrupted, "--resume"))
+    assert outcome.code == 2
+    assert "already holds 192 of 192 samples. Its config.json is gone: start over with --clean" in outcome.err
 
 
 def test_a_used_folder_is_refused_with_counts(model, uninterrupted, run: Run):
@@ -171,17 +190,24 @@ def test_a_used_folder_is_refused_with_counts(model, uninterrupted, run: Run):
 
 
 def test_clean_starts_over(model, uninterrupted, run: Run):
-    (uninterrupted / "left-over").touch()
+    old = {path.relative_to(uninterrupted).as_posix() for path in uninterrupted.rglob("*") if path.is_file()}
+    assert old == {"manifest.json", *WRITTEN} - {f"plots/comparison.{suffix}" for suffix in ("png", "svg", "json")}
+    (uninterrupted / "plots" / "comparison.png").touch()
+    own = [uninterrupted / "notes.md", uninterrupted / "plots" / "mine.png"]
+    for path in own:
+        path.write_text("precious")
     assert run(many(model, uninterrupted, "--clean", limit=4)).code == 0
-    assert not (uninterrupted / "left-over").exists()
+    assert not (uninterrupted / "plots" / "comparison.png").exists()
+    assert [path.read_text() for path in own] == ["precious", "precious"]
     assert len(verdicts(uninterrupted)) == 4 * 2 * 4
+    assert len(keys(uninterrupted)) == 4 * 2 * 4
 
 
 def test_clean_deletes_nothing_but_runs(model, tmp_path, run: Run):
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "chapter.txt").write_text("precious")
     outcome = run(many(model, tmp_path / "thesis", "--clean"))
-    assert (outcome.code, "--clean deletes run folders only" in outcome.err) == (2, True)
+    assert (outcome.code, "--clean deletes runs only" in outcome.err) == (2, True)
     outcome = run(many(model, tmp_path / "thesis"))
     assert (outcome.code, "is not a run folder. Choose another --out." in outcome.err) == (2, True)
     assert (tmp_path / "thesis" / "chapter.txt").read_text() == "precious"
@@ -198,12 +224,13 @@ def test_a_folder_has_one_writer(model, tmp_path, run: Run, fork: Fork, monkeypa
     assert (outcome.code, "another process is writing to" in outcome.err) == (2, True)
 
 
-def test_interrupted_by_ctrl_c(model, tmp_path, uninterrupted, run: Run, fork: Fork, monkeypatch):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_in_good_order(model, tmp_path, uninterrupted, run: Run, fork: Fork, monkeypatch, number):
     monkeypatch.setenv(scripted.STEP_SECONDS, "0.02")
     out = tmp_path / "interrupted"
     child = fork(many(model, out))
     assert child.wait_for(lambda: line_count(out / "traces.jsonl") >= 10)
-    child.kill(signal.SIGINT)
+    child.kill(number)
     assert child.wait() == 130
     assert read_json(out / "manifest.json")["status"] == "interrupted"
     monkeypatch.delenv(scripted.STEP_SECONDS)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from reasoning import report, score
-from reasoning.files import read_json, write_json_lines
+from reasoning.files import read_json, write_json, write_json_lines
+from reasoning.run_folder import RunFolder
+from reasoning.summary import plot, summarise
 from tests.end_to_end.conftest import Outcome, arguments, cost, lines, results, verdicts
 
 Run = Callable[..., Outcome]
@@ -52,7 +55,9 @@ def test_report_marks_an_unfinished_run(folder, run: Run):
     found = results(folder)
     assert (outcome.code, found["status"]) == (0, "partial")
     assert f"warning: partial run: {found['finished']} of 128 samples" in outcome.out
-    assert "PARTIAL" in read_json(folder / "plots" / "accuracy.json")["caption"]
+    figure = read_json(folder / "plots" / "accuracy.json")
+    assert "PARTIAL" in figure["caption"]
+    assert figure["title"].startswith("PARTIAL RUN: How often ")
 
 
 @pytest.mark.parametrize("kept", ["nothing", "failures"])
@@ -84,7 +89,23 @@ def test_report_compares_runs(folder, model, tmp_path, run: Run):
     assert outcome.code == 0
     assert "these runs are on different tasks" in outcome.out
     assert f"comparison:   {folder}/plots/comparison.png" in outcome.out
-    assert len(read_json(folder / "plots" / "comparison.json")["series"]) == 2
+    series = read_json(folder / "plots" / "comparison.json")["series"]
+    assert [line["name"] for line in series] == ["finished", "other"]
+
+
+def test_lines_are_named_after_what_tells_the_runs_apart(folder, tmp_path, monkeypatch):
+    def names(*folders: Path) -> list[str]:
+        runs = [(path, summarise(RunFolder(path)).results) for path in folders]
+        return [line["name"] for line in read_json(plot(runs, tmp_path / "comparison")[2])["series"]]
+
+    same_name = Path(shutil.copytree(folder, tmp_path / "again" / folder.name))
+    other_model = Path(shutil.copytree(folder, tmp_path / "other"))
+    config = read_json(other_model / "config.json")
+    write_json(other_model / "config.json", config | {"model": "hub/large"})
+    monkeypatch.chdir(folder)
+    assert names(Path("."), other_model) == ["tiny", "large"]
+    assert names(Path("."), same_name) == [".", str(same_name)]
+    assert names(Path("."), same_name.rename(tmp_path / "third")) == ["finished", "third"]
 
 
 def test_score_and_report_need_a_run(tmp_path, run: Run):

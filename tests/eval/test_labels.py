@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eval.labels import Box, Canvas, above, along, around, beside, merge_close
+from eval.labels import Box, Canvas, above, along, around, beside, group_within, merge_close
 
 FRAME = Box(0, 0, 400, 300)
 NUMBERS = st.integers(-20, 20)
@@ -55,7 +55,7 @@ def test_a_label_stays_in_the_frame():
     canvas = Canvas(margin=2)
     for corner in ((0, 0), (400, 0), (0, 300), (400, 300)):
         assert canvas.place(around(corner, 40, 10, 6), FRAME).within(FRAME)
-    assert canvas.place(along(299, 0, 400, 60, 10, 2), FRAME).within(FRAME)
+    assert canvas.place(along(299, 299, 0, 400, 60, 10, 2), FRAME).within(FRAME)
 
 
 def test_names_of_lines_that_end_together_are_stacked():
@@ -84,3 +84,8 @@ def test_groups_hold_every_point_once_and_lie_apart(positions):
 def test_close_points_by_hand():
     assert merge_close([900, 2600, 3100, 3300, 3310], 1.15) == [[0], [1], [2, 3, 4]]
     assert merge_close([3310, 900, 3300], 1.15) == [[1], [2, 0]]
+
+
+def test_a_group_reaches_from_its_first_value():
+    assert group_within([13, 10, 8, 7, 7], 2) == [[0], [1, 2], [3, 4]]
+    assert group_within([], 2) == []

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 from matplotlib.textpath import TextPath
 
-from eval.captions import curve_caption, join_labels, line_names
+from eval.captions import curve_caption, join_labels
 from eval.labels import Box
 from eval.plots import accuracy_curve
 from reasoning.types import NO_LIMIT, CurvePoint
@@ -75,13 +75,15 @@ SHAPES = {
     "all wrong": [[point(1_000, 0.0, 1_100, 1.0), point(10_000, 0.0, 10_100, 1.0)]],
     "all right": [[point(0, 1.0, 30, 0.0), point(1_000, 1.0, 300, 0.0), point(10_000, 1.0, 310, 0.0)]],
     "two models": [[BASELINE, *THREE], changed([point(0, 0.1, 20, 0.0), *SATURATED], model="after training")],
+    "close baselines": [[point(0, 0.02, 20, 0.0), *THREE], [point(0, 0.03, 22, 0.0), *SATURATED]],
     "two that agree": [THREE, changed(THREE, model="an-organisation/a-very-long-name-of-a-model-7B-Instruct")],
     "no tokens at all": [[point(0, 0.0, 0.0, 0.0)]],
 }
 
 
 def draw(series, folder, **options):
-    png, svg, numbers = accuracy_curve(series, folder / "accuracy", **options)
+    names = [points[0].model for points in series]
+    png, svg, numbers = accuracy_curve(series, folder / "accuracy", **{"names": names} | options)
     return png, svg, json.loads(numbers.read_text("utf-8"))
 
 
@@ -104,7 +106,7 @@ def centred_texts(svg):
 
 
 def test_files(tmp_path):
-    paths = accuracy_curve([THREE], tmp_path / "new folder" / "Qwen3-0.6B")
+    paths = accuracy_curve([THREE], tmp_path / "new folder" / "Qwen3-0.6B", names=["pocket"])
     assert [path.name for path in paths] == ["Qwen3-0.6B.png", "Qwen3-0.6B.svg", "Qwen3-0.6B.json"]
     header = paths[0].read_bytes()[:24]
     assert header[:8] == b"\x89PNG\r\n\x1a\n"
@@ -112,8 +114,8 @@ def test_files(tmp_path):
 
 
 def test_the_same_points_give_the_same_bytes(tmp_path):
-    first = [path.read_bytes() for path in accuracy_curve([[BASELINE, *THREE]], tmp_path / "a")]
-    second = [path.read_bytes() for path in accuracy_curve([[BASELINE, *THREE]], tmp_path / "b")]
+    first = [path.read_bytes() for path in accuracy_curve([[BASELINE, *THREE]], tmp_path / "a", names=["a"])]
+    second = [path.read_bytes() for path in accuracy_curve([[BASELINE, *THREE]], tmp_path / "b", names=["a"])]
     assert first == second
 
 
@@ -152,10 +154,25 @@ def test_the_caption_names_what_is_out_of_the_ordinary():
     assert "Open marker" not in unanimous
 
 
-def test_a_line_is_named_after_what_tells_it_apart():
-    assert line_names([THREE, changed(THREE, method="truncate")]) == ["force", "truncate"]
-    assert line_names([THREE, changed(THREE, model="b", task_set="gsm8k")]) == ["pocket, countdown", "b, gsm8k"]
-    assert line_names([THREE, THREE]) == ["pocket (1)", "pocket (2)"]
+def test_runs_of_one_model_are_told_apart_by_their_names(tmp_path):
+    lost = changed(THREE, n_samples=0)
+    _, svg, numbers = draw([THREE, lost, SATURATED], tmp_path, names=["greedy", "lost", "warm"])
+    assert [one["name"] for one in numbers["series"]] == ["greedy", "warm"]
+    assert {"greedy", "warm"} <= set(words(svg))
+    assert numbers["title"] == "How often pocket solves countdown, by thinking budget"
+
+
+def test_a_partial_run_says_so_first(tmp_path):
+    _, svg, numbers = draw([THREE], tmp_path, partial=True)
+    assert numbers["title"] == "PARTIAL RUN: How often pocket solves countdown, by thinking budget"
+    assert any(text.startswith("PARTIAL RUN: ") for text in words(svg))
+
+
+def test_baselines_within_two_points_share_a_label(tmp_path):
+    lines = [[point(0, rate, 20, 0.0), *THREE] for rate in (0.08, 0.10, 0.13)]
+    _, svg, _ = draw(lines, tmp_path, names=["a", "b", "c"])
+    labels = [word for word in words(svg) if word.startswith("no thinking")]
+    assert labels == ["no thinking: 13%", "no thinking: 10%, 8%"]
 
 
 def test_ticks_are_written_as_budgets_are(tmp_path):
@@ -202,8 +219,8 @@ def test_points_without_samples_are_left_out(tmp_path):
     _, svg, numbers = draw([[*THREE, lost]], tmp_path)
     assert "100k" not in words(svg)
     assert "512 samples missing (engine errors), in no rate." in numbers["caption"]
-    assert accuracy_curve([[lost]], tmp_path / "nothing") == []
-    assert accuracy_curve([], tmp_path / "nothing") == []
+    assert accuracy_curve([[lost]], tmp_path / "nothing", names=["pocket"]) == []
+    assert accuracy_curve([], tmp_path / "nothing", names=[]) == []
     assert not (tmp_path / "nothing.png").exists()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -46,6 +47,14 @@ def test_doubts_come_worst_first_with_their_numbers():
         "the thinking ended in a loop: 50 % at none (share of the samples at that budget)",
     ]
     assert found.failed_share == pytest.approx(2 / 60)
+
+
+def test_a_model_that_never_thinks_is_named():
+    silent = [replace(sample(f"t{n}", budget), thinking_tokens=0) for n in range(4) for budget in (0, 8)]
+    assert results(silent).warnings == [
+        "the model never began to think: no sample has a thinking token, so the budgets measure nothing"
+    ]
+    assert results([replace(sample("t", 0), thinking_tokens=0)]).warnings == []
 
 
 def test_levels_are_told_apart_only_where_there_are_several():

@@ -87,7 +87,7 @@ GOOD = '{"id": "a", "problem": "p", "answer": "1"}\n'
     [
         ("x.jsonl", "", "x.jsonl: has no records"),
         ("x.jsonl", "\n \n", "has no records"),
-        ("x.jsonl", GOOD + "{not json", "line 2: not JSON"),
+        ("x.jsonl", GOOD + "{not json", "line 2, column 2: not JSON"),
         ("x.jsonl", GOOD + "[" * 100_000, "line 2: not JSON"),
         ("x.jsonl", GOOD + "[1]", "line 2: a JSON object was expected, not list"),
         ("x.jsonl", GOOD.encode() + b'{"id": "\xff"}', "line 2: not UTF-8"),
@@ -213,3 +213,14 @@ def test_data_hash_sees_content_and_order():
     assert data_hash(tasks) == data_hash(TASKS["countdown"](TaskSpec("countdown", limit=3)))
     assert data_hash(tasks) != data_hash(tasks[::-1])
     assert data_hash(tasks) != data_hash(TASKS["countdown"](TaskSpec("countdown", limit=3, prompt="compact")))
+
+
+def test_a_countdown_problem_is_asked_as_it_is_written(tmp_path):
+    record = {"id": "a", "problem": "3 4 5 =12", "answer": 12, "numbers": [3, 4, 5], "verifier": "countdown"}
+    task = load_tasks(TaskSpec(write(tmp_path / "own.jsonl", json.dumps(record))))[0]
+    assert task.prompt == ({"role": "user", "content": "3 4 5 =12"},)
+
+
+def test_broken_json_is_named_by_line_and_column(tmp_path):
+    with pytest.raises(TaskError, match=r"own\.jsonl, line 2, column 7: not JSON: Expecting value$"):
+        load_tasks(TaskSpec(write(tmp_path / "own.jsonl", '{"id": "a", "problem": "b", "answer": 1}\n{"id":}')))
