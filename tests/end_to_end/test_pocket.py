@@ -21,7 +21,7 @@ def completions(run: Path) -> dict[tuple[str, int], list[int]]:
     return {(line["task_id"], budget): line["completion_ids"] for line in lines for budget in line["budgets"]}
 
 
-def test_more_thinking_solves_more_and_the_batch_changes_no_id(tmp_path: Path) -> None:
+def test_more_thinking_solves_more_and_neither_batch_nor_nesting_changes_an_id(tmp_path: Path) -> None:
     options = ("--budgets", "32,1k", "--countdown.levels", "3", "--limit", "12")
     done = evaluate(tmp_path / "wide", *options)
     assert done.returncode == 0, done.stderr
@@ -34,6 +34,11 @@ def test_more_thinking_solves_more_and_the_batch_changes_no_id(tmp_path: Path) -
     narrow = evaluate(tmp_path / "narrow", *options, "--engine.max_num_seqs", "3")
     assert narrow.returncode == 0, narrow.stderr
     assert completions(tmp_path / "narrow") == completions(tmp_path / "wide")
+
+    alone = evaluate(tmp_path / "alone", "--budgets", "32", *options[2:])
+    assert alone.returncode == 0, alone.stderr
+    nested = {key: ids for key, ids in completions(tmp_path / "wide").items() if key[1] <= 32}
+    assert completions(tmp_path / "alone") == nested
 
 
 @pytest.mark.gpu
