@@ -75,8 +75,9 @@ def test_after_thinking():
 
 @settings(deadline=None)
 @given(st.text(alphabet="ab {}\\boxedanswer is:#<>/.\n*$"))
-def test_any_text_can_be_searched(text):
-    find_answer(text)
+def test_any_text_can_be_searched_and_only_its_own_words_come_back(text):
+    found = find_answer(text)
+    assert found.text is None or found.text in text
 
 
 @settings(deadline=None)
