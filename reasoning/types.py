@@ -109,11 +109,6 @@ class Generation:
     def answer_tokens(self) -> int:
         return 0 if self.answer_start is None else len(self.completion_ids) - self.answer_start
 
-    @property
-    def spent_tokens(self) -> int:
-        """Thinking and answer: the x axis of every curve, so that no thinking hides in the answer."""
-        return self.thinking_tokens + self.answer_tokens
-
 
 @dataclass(frozen=True, slots=True)
 class CurvePoint:

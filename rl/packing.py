@@ -37,11 +37,6 @@ class PackedRow:
     positions: np.ndarray
     cu_seqlens: np.ndarray
 
-    @property
-    def longest(self) -> int:
-        """Tokens in the longest document."""
-        return int(np.diff(self.cu_seqlens).max())
-
 
 def pack(documents: Iterable[Document], tokens: int, max_documents: int) -> PackedRow:
     """Fill one row to the last token; the document that does not fit is cut there, and the rest left alone.

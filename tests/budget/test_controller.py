@@ -26,7 +26,7 @@ def test_one_trace_answers_for_every_budget(run):
     assert (cut.thinking, cut.injected, cut.answer_start) == (((0, 4),), ((4, 5),), 5)
     assert (cut.text, cut.answer_text) == ("w10 w11 w12 w13 </think> w50 </s>", "w50")
     assert (cut.bound, cut.forced, cut.finish_reason) == (True, True, FinishReason.ANSWERED)
-    assert (cut.thinking_tokens, cut.answer_tokens, cut.spent_tokens) == (4, 2, 6)
+    assert (cut.thinking_tokens, cut.answer_tokens) == (4, 2)
     for row in natural:
         assert row.completion_ids == (*THINK, CLOSE, 60, 61, EOS)
         assert (row.thinking, row.injected, row.answer_start) == (((0, 10),), (), 11)

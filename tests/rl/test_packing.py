@@ -18,7 +18,6 @@ def test_two_documents_by_hand() -> None:
     assert row.positions.tolist() == [0, 1, 2, 0, 1]
     assert row.labels.tolist() == [6, 7, IGNORE, IGNORE, IGNORE]
     assert row.cu_seqlens.tolist() == [0, 3, 5, 5, 5]
-    assert row.longest == 3
 
 
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=12), st.data())
