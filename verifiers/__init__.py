@@ -11,13 +11,19 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from verifiers import math
+from verifiers import math, sandbox
 from verifiers.base import Status, Verdict, Verifier
+from verifiers.code import verify_code
 from verifiers.countdown import verify_countdown
 from verifiers.math import verify_math
 from verifiers.numeric import verify_numeric
 
-VERIFIERS: dict[str, Verifier] = {"countdown": verify_countdown, "numeric": verify_numeric, "math": verify_math}
+VERIFIERS: dict[str, Verifier] = {
+    "countdown": verify_countdown,
+    "numeric": verify_numeric,
+    "math": verify_math,
+    "code": verify_code,
+}
 
 
 def grade(verifier: str, answer: str, reference: str, meta: Mapping[str, Any]) -> Verdict:
@@ -33,6 +39,7 @@ def grade(verifier: str, answer: str, reference: str, meta: Mapping[str, Any]) -
 def close() -> None:
     """Stop the worker processes. They start again when needed."""
     math.close()
+    sandbox.close()
 
 
 atexit.register(close)

@@ -20,7 +20,12 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The outcome for one answer. `seconds` is the time that the verifier took."""
+    """The outcome for one answer. `seconds` is the time that the verifier took.
+
+    `rule` names what decided. `answer_form` and `reference_form` are the two sides as they were compared, cut when
+    long. `span` is where the answer stands in the text given, in characters. `score` is the share of tests that passed,
+    for verifiers that run tests, None for all others and where the verifier failed.
+    """
 
     status: Status
     extracted: str | None
@@ -28,6 +33,11 @@ class Verdict:
     verifier: str
     seconds: float = 0.0
     detail: str = ""
+    rule: str = ""
+    answer_form: str = ""
+    reference_form: str = ""
+    span: tuple[int, int] | None = None
+    score: float | None = None
 
 
 class Verifier(Protocol):

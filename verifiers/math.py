@@ -1,209 +1,213 @@
 """Mathematical answers: is this expression equal to the reference?
 
-The answer is the last box, or what follows the last anchor. Plain numbers and words are compared here, exactly.
-Everything else goes to a worker process with a deadline, where latex2sympy2_extended reads both sides (it parses a
-grammar: text is never evaluated) and Math-Verify and sympy compare them. Only that worker imports them.
+Four stages, each only where the one before leaves it open. The answer is found by a linear scan; both sides are read by
+one grammar into typed values; these are compared by exact arithmetic and by matching; what is left goes to killable
+worker processes, for values at random points and, where our grammar cannot read the text, for computer algebra.
+Text is never evaluated. This module and those that it imports load no library beyond the standard one.
 """
 
 from __future__ import annotations
 
-import logging
 import os
 import re
-from collections.abc import Callable, Mapping
-from fractions import Fraction
+from collections.abc import Mapping
+from dataclasses import asdict, replace
 from functools import lru_cache
 from typing import Any
 
 from verifiers.base import Status, Verdict
-from verifiers.extract import find_answer
-from verifiers.literals import Literal, clean, equal, is_rounding, parse_literal
+from verifiers.extract import Found, find_answer
+from verifiers.mathematics.compare import compare
+from verifiers.mathematics.guards import MAX_LENGTH, brace_problem, is_program
+from verifiers.mathematics.judge import Judge
+from verifiers.mathematics.nodes import names
+from verifiers.mathematics.polynomials import Undecided, Undefined
+from verifiers.mathematics.reading import Reading, read
+from verifiers.policy import DEFAULT, Policy, policy_named
 from verifiers.pool import JobFailed, JobTimeout, WorkerPool
-from verifiers.units import same_unit, split_unit
 
-DEADLINE_S = 5.0
-MEMORY_BYTES = 2 * 1024**3
-MAX_LENGTH = 2000
-MAX_DEPTH = 20
-"""Of nested brackets, in which the grammar's parser takes exponential time."""
-MAX_DIGITS = 1_000_000
-"""Of a whole number that is written out to be compared."""
-PRECISION = 40
-"""Digits to which constants such as \\sqrt{2} + \\pi must agree."""
+DEADLINE_S = 0.8
+"""For one comparison in a worker. The whole verdict stays under a second."""
+MEMORY_BYTES = 900 * 1024**2
+MAX_INLINE = 400
+"""Characters of an answer that is read in this process; a longer one would hold up its other threads."""
 
 _WORKERS = min(8, len(os.sched_getaffinity(0)))
-_POOL = WorkerPool("verifiers.math:load", size=_WORKERS, deadline_s=DEADLINE_S, memory_bytes=MEMORY_BYTES)
-
-_WARM_UP = (
-    r"\{\frac{\sqrt{2}}{2}, (x+1)^2\}",
-    r"(-\infty, 0] \cup (1, \frac{\pi}{2})",
-    r"\begin{pmatrix} 1 & -2 \\ 3 & \frac{4}{5} \end{pmatrix}",
-    r"y = 2\sin^2 x + \log_3 (x) - x^{10}",
-    r"(15/4, 0, 2^{1/3})",
+_NUMERIC = WorkerPool(
+    "verifiers.mathematics.algebra:load_numeric", size=_WORKERS, deadline_s=DEADLINE_S, memory_bytes=MEMORY_BYTES
+)
+_SYMBOLIC = WorkerPool(
+    "verifiers.mathematics.algebra:load_symbolic", size=_WORKERS, deadline_s=DEADLINE_S, memory_bytes=MEMORY_BYTES
 )
 
-_TEXT_COMMAND = re.compile(r"\\(?:text|textbf|textit|textrm|mathrm|mbox|mathbf)\s*\{([^{}]*)\}")
-_WORDS = re.compile(r"[A-Za-z][A-Za-z' -]*")
-_CHOICE = re.compile(r"\(?([A-J])\)?")
-_ARTICLE = re.compile(r"(?:the|an?) +(?=\w)")
-_PROGRAM = re.compile(r"__|[\"`]|'\w|\b(?:lambda|import|eval|exec)\b|\\(?:def|newcommand|let)\b")
+_QUOTED_LIST = re.compile(r"\s*[\[(]\s*(['\"]).*\1\s*,?\s*[\])]\s*", re.DOTALL)
+_QUOTED = re.compile(r"\s*(['\"])(.*)\1\s*", re.DOTALL)
+_COMMAND = re.compile(r"\\([A-Za-z]+|.)")
+_KNOWN_LATEX = names(
+    "frac sqrt cdot times div pi infty alpha beta gamma theta lambda mu phi omega sin cos tan cot sec csc log ln exp "
+     "arcsin arccos arctan sinh cosh tanh binom cup cap setminus in le ge ne pm begin end lfloor rfloor lceil rceil "
+     "circ overline max min gcd lcm { } %"
+)  # fmt: skip
+"""Commands that the grammar of latex2sympy2_extended reads; it skips others, and would read what was not written."""
+_ODD_SIGN = re.compile(r"[;?!#&@\"']|(?<![\\A-Za-z])[A-Za-z]{2,}|\.\.")
+_ONE_IN_BRACES = re.compile(r"(?<=[_^])\{\s*(\w)\s*\}")
+_HAS_CONTENT = re.compile(r"[^\W_]|\\\{\s*\\\}|∞|\\infty|\\emptyset|\\varnothing|∅")
 
-close = _POOL.close
+
+def close() -> None:
+    """Stop the worker processes."""
+    _NUMERIC.close()
+    _SYMBOLIC.close()
 
 
 def verify_math(answer: str, reference: str, meta: Mapping[str, Any]) -> Verdict:
-    """`reference` is LaTeX or plain text, perhaps in dollar signs or a box. `meta` is not used."""
-    found = find_answer(answer)
+    """`reference` is LaTeX or plain text, perhaps in dollar signs or a box. `meta["policy"]` names a preset.
 
-    def verdict(status: Status, detail: str = "", seconds: float = 0.0) -> Verdict:
-        return Verdict(status, found.text, reference, "math", seconds, detail)
-
-    gold = clean((find_answer(reference).text or "") if "\\boxed" in reference else reference)
-    if not gold or len(gold) > MAX_LENGTH:
-        return verdict(Status.ERROR, "the reference is empty or too long")
-    if found.text is None:
-        return verdict(Status.NO_ANSWER, found.problem)
-    text = clean(found.text)
-    if found.problem or not text or len(text) > MAX_LENGTH or _depth(text) > MAX_DEPTH:
-        return verdict(Status.WRONG, found.problem or "the answer is empty, too long or nested too deeply")
-    simple = _compare_simple(gold, text)
-    if simple is not None:
-        return verdict(Status.CORRECT if simple else Status.WRONG)
-    return _compare_in_worker(gold, text, verdict)
-
-
-def _compare_simple(gold: str, answer: str) -> bool | None:
-    """The verdict on plain numbers, words and units; None when it takes algebra."""
-    words = _words(gold, short=False)
-    if words is not None:
-        return _words(answer, short=True) == words
-    gold_number, number = parse_literal(gold), parse_literal(answer, decimal_comma=True)
-    if gold_number is not None and number is not None:
-        return equal(gold_number, number)
-    return None if same_unit(split_unit(gold)[1], split_unit(answer)[1]) else False
-
-
-def _words(text: str, *, short: bool) -> str | None:
-    """A name, a word or a choice letter in one spelling. Bare short words may be products, so only if `short`."""
-    plain = _TEXT_COMMAND.sub(r"\1", text).strip()
-    if choice := _CHOICE.fullmatch(plain):
-        return choice[1].casefold()
-    maybe_product = plain == text and len(plain) < 4 and not re.fullmatch("[A-Z][a-z]+", plain)
-    if not _WORDS.fullmatch(plain) or (maybe_product and not short):
-        return None
-    return _ARTICLE.sub("", " ".join(plain.casefold().split()), count=1)
-
-
-def _depth(text: str) -> int:
-    depth = deepest = 0
-    for character in text:
-        depth += (character in "([{") - (character in ")]}")
-        deepest = max(deepest, depth)
-    return deepest
-
-
-def _compare_in_worker(gold: str, answer: str, verdict: Callable[..., Verdict]) -> Verdict:
-    try:
-        (status, detail), seconds = _POOL.call(split_unit(gold)[0], split_unit(answer)[0])
-    except JobTimeout:
-        return verdict(Status.TIMEOUT, f"not decided within {DEADLINE_S:g} s", DEADLINE_S)
-    except JobFailed as error:
-        return verdict(Status.ERROR, str(error))
-    return verdict(Status(status), detail, seconds)
-
-
-def load() -> Callable[[str, str], tuple[Status, str]]:
-    """What a worker runs, with its libraries imported and their grammar warm."""
-    logging.disable(logging.CRITICAL)
-    for text in _WARM_UP:
-        decide(text, text)
-    return decide
-
-
-def decide(gold_text: str, answer_text: str) -> tuple[Status, str]:
-    """Compare two texts by algebra; for worker processes only, because it may hang."""
-    import math_verify
-
-    gold = _parse(gold_text)
-    if gold is None:
-        return Status.ERROR, f"the reference {gold_text[:80]!r} cannot be read"
-    answer = None if _PROGRAM.search(answer_text) else _parse(answer_text)
-    if answer is None:
-        return Status.WRONG, "the answer cannot be read as mathematics"
-    if problem := _not_final(gold, answer):
-        return Status.WRONG, problem
-    same = _equal_constants(gold, answer, parse_literal(answer_text))
-    if same is None:
-        same = math_verify.verify(gold, answer, allow_set_relation_comp=True, timeout_seconds=0)
-    return (Status.CORRECT if same else Status.WRONG), ""
-
-
-@lru_cache(maxsize=1024)
-def _parse(text: str) -> Any:
-    """A sympy object with exact numbers, or None for what cannot be read or has no value."""
-    import math_verify
-    import sympy
-    from latex2sympy2_extended import NormalizationConfig
-
-    config = NormalizationConfig(basic_latex=True, units=False, malformed_operators=True, nits=True, boxed="last")
-    target = math_verify.LatexExtractionConfig(boxed_match_priority=0, normalization_config=config)
-    parsed = math_verify.parse(
-        f"\\boxed{{{text}}}",
-        [target],
-        fallback_mode="no_fallback",
-        parsing_timeout=0,
-    )
-    if not parsed or parsed[0].has(sympy.nan, sympy.zoo):
-        return None
-    return parsed[0].xreplace({number: sympy.Rational(str(number)) for number in parsed[0].atoms(sympy.Float)})
-
-
-def _not_final(gold: Any, answer: Any) -> str:
-    """Why an answer restates a problem instead of solving it; empty when it does not."""
-    import sympy
-    from sympy.core.function import AppliedUndef
-    from sympy.core.relational import Relational
-
-    unevaluated = (sympy.Integral, sympy.Sum, sympy.Product, sympy.Limit, sympy.Derivative)
-    if answer.has(*unevaluated) and not gold.has(*unevaluated):
-        return "the answer is not evaluated"
-    if isinstance(answer, AppliedUndef) and not isinstance(gold, AppliedUndef):
-        return "the answer is not evaluated"
-    if isinstance(answer, Relational) and not _solved(answer):
-        if isinstance(answer, sympy.Eq) and not answer.free_symbols:
-            return "" if _equal_constants(answer.lhs, answer.rhs, None) else "the two sides are not equal"
-        if not isinstance(gold, Relational) or _solved(gold):
-            return "the answer is not solved"
-    return ""
-
-
-def _solved(relation: Any) -> bool:
-    """Whether one side is a lone symbol, or a function such as f(x), that the other side does not contain."""
-    import sympy
-    from sympy.core.function import AppliedUndef
-
-    sides = (relation.lhs, relation.rhs)
-    return any(
-        isinstance(one, sympy.Symbol | AppliedUndef) and not other.has(one) for one, other in (sides, sides[::-1])
-    )
-
-
-def _equal_constants(gold: Any, answer: Any, literal: Literal | None) -> bool | None:
-    """Compare two real or complex constants; None when one of them is something else.
-
-    Rationals compare exactly, other constants to `PRECISION` digits of the larger one. A decimal `literal`
-    may be the correct rounding of an irrational reference.
+    Raises `ValueError` for a policy that does not exist.
     """
-    import sympy
+    policy = policy_named(meta.get("policy", DEFAULT))
+    if policy.engine == "math_verify":
+        return _like_math_verify(answer, reference)
+    gold = _reference(reference)
+    found = find_answer(answer, anchors=policy.anchors)
+    if not gold.is_readable and not _may_be_latex(gold):
+        if found.text and not found.problem and _is_the_same_text(gold, found.text):
+            return _verdict(found, reference, Status.CORRECT, "same_text", (gold, gold))
+        detail = f"the reference {reference[:80]!r} cannot be read: {gold.problem or 'no mathematics and no words'}"
+        return Verdict(Status.ERROR, None, reference, "math", detail=detail, rule="bad_reference")
+    if found.text is None:
+        return Verdict(Status.NO_ANSWER, None, reference, "math", detail=found.problem, rule=found.rule)
+    if found.problem:
+        return _verdict(found, reference, Status.WRONG, found.rule, detail=found.problem)
+    verdict = _graded(found, found.text, reference, gold, policy)
+    if verdict.status == Status.WRONG and len(found.parts) > 1:
+        return _each_part(found, reference, gold, policy) or verdict
+    return verdict
 
-    if not all(isinstance(side, sympy.Expr) and side.is_number for side in (gold, answer)):
+
+def _each_part(found: Found, reference: str, gold: Reading, policy: Policy) -> Verdict | None:
+    """The verdict on several boxes that each hold the answer, in several forms; None for all others."""
+    parts = [_graded(found, part, reference, gold, policy) for part in found.parts]
+    if any(part.status != Status.CORRECT for part in parts):
         return None
-    a, b = (sympy.N(side, PRECISION) for side in (gold, answer))
-    if not (a.is_finite and b.is_finite):
-        return None
-    if abs(a - b) > sympy.Float(10) ** (2 - PRECISION) * max(abs(a), abs(b)):
-        return literal is not None and bool(a.is_real) and is_rounding(literal, Fraction(str(a)))
-    if not (gold.is_rational and answer.is_rational):
-        return True
-    too_large = max(abs(a), abs(b)) > sympy.Float(10) ** MAX_DIGITS
-    return gold == answer if too_large else gold.doit() == answer.doit()
+    return replace(parts[-1], rule="same_answer_twice")
+
+
+def _graded(found: Found, text: str, reference: str, gold: Reading, policy: Policy) -> Verdict:
+    """The verdict on the text of an answer."""
+    if MAX_INLINE < len(text) <= MAX_LENGTH:
+        return _in_worker(found, reference, gold, Reading(text), policy)
+    given = read(text)
+    try:
+        correct, rule = compare(gold, given, Judge(policy))
+    except Undefined:
+        correct, rule = False, "undefined"
+    except Undecided:
+        return _in_worker(found, reference, gold, given, policy)
+    if not correct and _needs_latex(gold, given):
+        return _by_algebra(found, reference, gold, given)
+    return _verdict(found, reference, Status.CORRECT if correct else Status.WRONG, rule, (gold, given))
+
+
+def _verdict(
+    found: Found,
+    reference: str,
+    status: Status,
+    rule: str,
+    sides: tuple[Reading, Reading] | None = None,
+    *,
+    detail: str = "",
+    seconds: float = 0.0,
+) -> Verdict:
+    gold_form, form = (sides[0].form, sides[1].form) if sides is not None else ("", "")
+    return Verdict(
+        status=status,
+        extracted=found.text,
+        reference=reference,
+        verifier="math",
+        seconds=seconds,
+        detail=detail,
+        rule=rule,
+        answer_form=form,
+        reference_form=gold_form,
+        span=found.span,
+    )
+
+
+@lru_cache(maxsize=4096)
+def _reference(reference: str) -> Reading:
+    """The reading of a reference, which may stand in a box, behind an anchor, or in a list of quoted texts."""
+    text = reference
+    if "\\boxed" in text or "\\fbox" in text or "####" in text or "<answer>" in text:
+        found = find_answer(text)
+        text = found.text or ""
+    elif re.match(r"\s*(?:the )?(?:final )?answer\s*(?:is|:)", text, re.IGNORECASE):
+        text = find_answer(text).text or text
+    if _QUOTED_LIST.fullmatch(text):
+        text = text.strip()[1:-1].replace("'", "").replace('"', "").rstrip(", ")
+    elif quoted := _QUOTED.fullmatch(text):
+        text = quoted[2]
+    if not _HAS_CONTENT.search(text):
+        return Reading(text.strip(), problem="empty")
+    return read(text)
+
+
+def _is_the_same_text(gold: Reading, text: str) -> bool:
+    """Whether an answer is the text of a reference whose value is not known here, such as an integral."""
+    has_no_value = gold.problem in ("", "unevaluated", "unsolved", "statement") or gold.problem.startswith("strange")
+    if not has_no_value or not gold.key or is_program(gold.key):
+        return False
+    return _spelling(read(text).key) == _spelling(gold.key)
+
+
+def _spelling(key: str) -> str:
+    """Without blanks, and without braces around one character."""
+    return _ONE_IN_BRACES.sub(r"\1", key).replace(" ", "")
+
+
+def _may_be_latex(reading: Reading) -> bool:
+    """Whether computer algebra may read what our own grammar does not."""
+    if reading.problem or "\\" not in reading.key or brace_problem(reading.key) or _ODD_SIGN.search(reading.key):
+        return False
+    return all(command in _KNOWN_LATEX for command in _COMMAND.findall(reading.key))
+
+
+def _needs_latex(gold: Reading, given: Reading) -> bool:
+    """Whether the reference is LaTeX that our own grammar does not cover, and the answer is mathematics."""
+    return not gold.is_readable and (bool(given.values) or _may_be_latex(given))
+
+
+def _in_worker(found: Found, reference: str, gold: Reading, given: Reading, policy: Policy) -> Verdict:
+    """The verdict by numeric evidence."""
+    try:
+        (correct, rule), seconds = _NUMERIC.call(gold.key, given.key, asdict(policy))
+    except JobTimeout:
+        detail = f"not decided within {DEADLINE_S:g} s"
+        return _verdict(found, reference, Status.TIMEOUT, "timeout", (gold, given), detail=detail, seconds=DEADLINE_S)
+    except JobFailed as error:
+        return _verdict(found, reference, Status.ERROR, "worker_failed", (gold, given), detail=str(error))
+    rule, _, detail = rule.partition(": ")
+    status = Status.CORRECT if correct else Status.WRONG
+    return _verdict(found, reference, status, rule, (gold, given), detail=detail, seconds=seconds)
+
+
+def _by_algebra(found: Found, reference: str, gold: Reading, given: Reading) -> Verdict:
+    """The verdict by computer algebra on LaTeX that our own grammar does not cover."""
+    try:
+        (status, rule), seconds = _SYMBOLIC.call("latex", gold.key, given.key)
+    except JobTimeout:
+        detail = f"not decided within {DEADLINE_S:g} s"
+        return _verdict(found, reference, Status.TIMEOUT, "timeout", (gold, given), detail=detail, seconds=DEADLINE_S)
+    except JobFailed as error:
+        return _verdict(found, reference, Status.ERROR, "worker_failed", (gold, given), detail=str(error))
+    return _verdict(found, reference, Status(status), rule, (gold, given), seconds=seconds)
+
+
+def _like_math_verify(answer: str, reference: str) -> Verdict:
+    """What Math-Verify says, for comparison with numbers that were made with it."""
+    found = find_answer(answer)
+    try:
+        (status, rule), seconds = _SYMBOLIC.call("math_verify", reference, answer)
+    except JobTimeout:
+        return _verdict(found, reference, Status.TIMEOUT, "timeout", seconds=DEADLINE_S)
+    return _verdict(found, reference, Status(status), rule, seconds=seconds)

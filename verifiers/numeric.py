@@ -11,42 +11,53 @@ from typing import Any
 
 from verifiers.base import Status, Verdict
 from verifiers.extract import after_thinking, find_answer
-from verifiers.literals import Literal, clean, equal, parse_literal
+from verifiers.mathematics.compare import compare
+from verifiers.mathematics.evaluate import approximate
+from verifiers.mathematics.judge import Judge
+from verifiers.mathematics.polynomials import Undecided, Undefined
+from verifiers.mathematics.reading import Reading, read
+from verifiers.mathematics.values import Scalar
+from verifiers.policy import DEFAULT, policy_named
 
 _NUMBER = re.compile(r"(?<![\w.])-?\d+(?:,\d{3})*(?:\.\d+)?(?:\s?\\?%)?")
 
 
 def verify_numeric(answer: str, reference: str, meta: Mapping[str, Any]) -> Verdict:
-    """`reference` is one number, perhaps with a unit. `meta` is not used."""
-    gold = parse_literal(reference)
+    """`reference` is one number, perhaps with a unit. `meta["policy"]` names a preset, as for `verify_math`."""
+    gold = read(reference)
     found = find_answer(answer)
-    text = found.text if found.text is not None else _last_number(answer)
+    last = _last_number(answer) if found.text is None else None
+    text, span = (found.text, found.span) if last is None else (last[0], last.span())
 
-    def verdict(status: Status, detail: str = "") -> Verdict:
-        return Verdict(status, text, reference, "numeric", detail=detail)
+    def verdict(status: Status, rule: str, detail: str = "", given: Reading | None = None) -> Verdict:
+        forms = (given.form, gold.form) if given else ("", "")
+        return Verdict(status, text, reference, "numeric", 0.0, detail, rule, *forms, span)
 
-    if gold is None:
-        return verdict(Status.ERROR, f"the reference {reference[:80]!r} is not a number")
+    if not _is_number(gold):
+        return verdict(Status.ERROR, "bad_reference", f"the reference {reference[:80]!r} is not a number")
     if text is None:
-        return verdict(Status.NO_ANSWER, found.problem)
-    if found.text is not None and found.problem:
-        return verdict(Status.WRONG, found.problem)
-    number = _one_number(text)
-    if number is None:
-        return verdict(Status.WRONG, "not one number")
-    return verdict(Status.CORRECT if equal(gold, number) else Status.WRONG)
+        return verdict(Status.NO_ANSWER, found.rule, found.problem)
+    if last is None and found.problem:
+        return verdict(Status.WRONG, found.rule, found.problem)
+    given = read(text)
+    if not _is_number(given):
+        return verdict(Status.WRONG, "not_one_number", "not one number", given)
+    try:
+        correct, rule = compare(gold, given, Judge(policy_named(meta.get("policy", DEFAULT))))
+    except (Undecided, Undefined):
+        correct, rule = False, "not_one_number"
+    return verdict(Status.CORRECT if correct else Status.WRONG, rule, given=given)
 
 
-def _last_number(answer: str) -> str | None:
-    numbers = _NUMBER.findall(after_thinking(answer) or "")
-    return numbers[-1] if numbers and "\\boxed" not in answer else None
+def _last_number(answer: str) -> re.Match[str] | None:
+    final = after_thinking(answer)
+    if final is None or "\\boxed" in answer:
+        return None
+    last = None
+    for number in _NUMBER.finditer(answer, len(answer) - len(final)):
+        last = number
+    return last
 
 
-def _one_number(text: str) -> Literal | None:
-    """The value of a text such as `18`, `x = 18`, `3 + 15 = 18` or `18 eggs a day`."""
-    value = clean(text).rpartition("=")[2].strip()
-    literal = parse_literal(value, decimal_comma=True)
-    if literal is not None:
-        return literal
-    numbers = _NUMBER.findall(value)
-    return parse_literal(numbers[0]) if len(numbers) == 1 else None
+def _is_number(reading: Reading) -> bool:
+    return any(isinstance(value, Scalar) and approximate(value.node) is not None for value in reading.values)

@@ -1,44 +1,43 @@
 """Worker processes with a hard deadline, for functions that may hang, eat memory or crash.
 
 A pool runs one function in a few persistent processes. Jobs and results are lines of JSON over pipes. The kernel
-ends a worker whose job reaches the deadline or the memory cap; the next job gets a fresh one. The clock starts when a
-warmed-up worker takes the job, never in the queue. Workers are plain new processes, so the parent may hold threads,
-CUDA or a server; they die with the parent. For POSIX systems.
+ends a job that reaches the deadline or the memory cap; the worker is fit for the next one within milliseconds, for it
+keeps its warm memory (`verifiers.worker`). The clock starts when a warm worker takes the job, never in the queue.
+Workers are plain new processes, so the pool's own may hold threads, CUDA or a server, or be a fork itself; they die
+with it. For Linux.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import resource
-import select
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager, suppress
-from importlib import import_module
+from contextlib import suppress
 from typing import Any
 
-START_DEADLINE_S = 120.0
-_IDLE_CHECK_S = 1.0
+from verifiers.worker import START_DEADLINE_S
+
+_END_DEADLINE_S = 2.0
 
 
 class JobTimeout(Exception):
-    """The job reached the deadline; its worker was killed."""
+    """The job reached the deadline and was killed."""
 
 
 class JobFailed(Exception):
-    """The job raised, or its worker died; the message says which."""
+    """The job raised, or its process died; the message says which."""
 
 
 class WorkerPool:
-    """Calls the function that the factory `target` ("module:name") returns, in up to `size` processes.
+    """Calls the function that the factory `target` ("module:name") returns, in up to `size` processes at a time.
 
     The factory runs once in every worker before its first job: imports and warm-up belong there. Arguments and
-    results must be JSON values. `call` may be used from many threads; each gets the result of its own job.
+    results must be JSON values. `call` may be used from many threads, each gets the result of its own job, and so
+    from asyncio by `asyncio.to_thread`. Workers start when needed, and again after a fork or `close`.
     """
 
     def __init__(self, target: str, *, size: int, deadline_s: float, memory_bytes: int) -> None:
@@ -63,15 +62,16 @@ class WorkerPool:
             except BaseException:
                 self._discard(worker)
                 raise
+            seconds = time.perf_counter() - started
             with self._lock:
                 self._idle.append(worker)
-            if "error" in reply:
-                raise JobFailed(reply["error"])
-            return reply["result"], time.perf_counter() - started
+        return _result(reply), seconds
 
     def close(self) -> None:
-        """Kill all workers; jobs that run fail. A later call starts new ones."""
+        """End all workers; jobs that run fail. A later call starts new ones."""
         with self._lock:
+            for worker in self._all:
+                worker.terminate()
             for worker in self._all:
                 worker.kill()
 
@@ -98,8 +98,18 @@ class WorkerPool:
         worker.release()
 
 
+def _result(reply: dict[str, Any]) -> Any:
+    if reply.get("died") == -signal.SIGALRM:
+        raise JobTimeout("the deadline was reached")
+    if "died" in reply:
+        raise JobFailed(f"the worker died (exit status {reply['died']})")
+    if "error" in reply:
+        raise JobFailed(reply["error"])
+    return reply["result"]
+
+
 class _Worker:
-    """The parent's side of one worker process. Used by one thread at a time, but for `kill`."""
+    """The pool's side of one worker. Used by one thread at a time, but for `kill`."""
 
     def __init__(self, command: list[str]) -> None:
         self._process = subprocess.Popen(
@@ -108,7 +118,7 @@ class _Worker:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             encoding="utf-8",
-            start_new_session=True,  # Ctrl-C is for the parent to handle
+            start_new_session=True,  # Ctrl-C is for the pool's process to handle
         )
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -120,11 +130,11 @@ class _Worker:
 
     def wait_until_ready(self) -> None:
         try:
-            reply = self._read()
+            _result(self._read())
         except JobTimeout:
             raise JobFailed(f"the worker was not ready after {START_DEADLINE_S:.0f} s") from None
-        if "error" in reply:
-            raise JobFailed(f"the worker could not start: {reply['error']}")
+        except JobFailed as error:
+            raise JobFailed(f"the worker could not start: {error}") from None
 
     def ask(self, arguments: tuple[Any, ...]) -> dict[str, Any]:
         with suppress(BrokenPipeError):  # it died: reading tells of what
@@ -136,17 +146,23 @@ class _Worker:
         line = self._replies.readline()
         if line.endswith("\n"):
             return json.loads(line)
-        status = self._process.wait()
-        if status == -signal.SIGALRM:
-            raise JobTimeout("the deadline was reached")
-        raise JobFailed(f"the worker died (exit status {status})")
+        return {"died": self._process.wait()}
+
+    def terminate(self) -> None:
+        """Ask the process to end, with the job that it runs."""
+        self._process.terminate()
 
     def kill(self) -> None:
-        self._process.kill()
+        """End the process; it has a moment to go in good order."""
+        self.terminate()
+        try:
+            self._process.wait(_END_DEADLINE_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(self._process.pid, signal.SIGKILL)
 
     def release(self) -> None:
-        """Kill the process if it still runs, and free what it held here."""
-        self._process.kill()
+        """End the process if it still runs, and free what it held here."""
+        self.kill()
         self._process.wait()
         self._replies.close()
         with suppress(BrokenPipeError):  # a job that was never read
@@ -157,68 +173,7 @@ def _worker_command(target: str, deadline_s: float, memory_bytes: int) -> list[s
     """A new interpreter that finds the modules that this one finds, whatever the working directory holds."""
     program = (
         f"import sys; sys.path[:] = {sys.path!r}\n"
-        "from verifiers.pool import serve\n"
+        "from verifiers.worker import serve\n"
         f"serve({target!r}, deadline_s={deadline_s!r}, memory_bytes={memory_bytes!r}, parent=int(sys.argv[1]))"
     )
     return [sys.executable, "-P", "-c", program]
-
-
-def serve(target: str, *, deadline_s: float, memory_bytes: int, parent: int) -> None:
-    """The life of a worker: make the function, then answer jobs until the parent goes away."""
-    replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what libraries print must not mix with the replies
-    _limit_memory(memory_bytes)
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})
-
-    def send(message: str) -> None:
-        replies.write(message + "\n")
-        replies.flush()
-
-    module, _, factory = target.partition(":")
-    with _killed_after(START_DEADLINE_S):
-        try:
-            function = getattr(import_module(module), factory)()
-        except Exception as error:  # noqa: BLE001 - told to the parent
-            send(_error(error))
-            return
-    send(json.dumps({"result": None}))
-    for job in _jobs(parent):
-        with _killed_after(deadline_s):
-            message = _answer(function, job)
-        send(message)
-
-
-def _limit_memory(size: int) -> None:
-    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
-    cap = size if hard == resource.RLIM_INFINITY else min(size, hard)
-    resource.setrlimit(resource.RLIMIT_AS, (cap, cap))
-
-
-@contextmanager
-def _killed_after(seconds: float) -> Generator[None]:
-    """The kernel ends this process when the block takes longer, even while C code holds the interpreter."""
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    yield
-    signal.setitimer(signal.ITIMER_REAL, 0)
-
-
-def _jobs(parent: int) -> Iterator[str]:
-    """Lines of the standard input, until it ends or the parent is gone (a fork of it may hold the pipe open)."""
-    while os.getppid() == parent:
-        if select.select([sys.stdin], [], [], _IDLE_CHECK_S)[0]:
-            line = sys.stdin.readline()
-            if not line:
-                return
-            yield line
-
-
-def _answer(function: Callable[..., Any], job: str) -> str:
-    try:
-        return json.dumps({"result": function(*json.loads(job))})
-    except Exception as error:  # noqa: BLE001 - told to the parent
-        return _error(error)
-
-
-def _error(error: Exception) -> str:
-    return json.dumps({"error": f"{type(error).__name__}: {error}"})
