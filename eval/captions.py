@@ -22,11 +22,10 @@ def curve_caption(points: Sequence[CurvePoint], note: str) -> str:
     points = [point for point in points if point.n_samples]
     tasks = _distinct(point.task_set for point in points)
     methods = _distinct(point.method for point in points)
-    wilson = " (Wilson where all tasks agree)" if any(point.interval == "wilson" for point in points) else ""
     parts = [
         f"{tasks}: {_counts(points)}.",
         "Label at a point: thinking budget in tokens.",
-        f"Band: 95% interval, bootstrap over tasks{wilson}.",
+        "Band: 95% interval over tasks (Wilson).",
         f"Open marker: the budget cut more than {OPEN_ABOVE:.0%} of the samples." if any(map(is_open, points)) else "",
         f"Method: {methods}.",
         f"{missing:,} samples missing (engine errors), in no rate." if missing else "",

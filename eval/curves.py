@@ -5,20 +5,16 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 
-from eval.statistics import (
-    MAX_VOTES,
-    Estimate,
-    Floats,
-    majority_at_k,
-    mean_intervals,
-    paired_differences,
-    pass_at_k,
-)
+from eval.comparison import detectable_difference, holm, paired_test
+from eval.fits import Fall, LogLinear, S1Metrics, Saturation, log_linear, s1_metrics, saturation, steepest_fall
+from eval.statistics import Estimate, Floats, mean_intervals, paired_differences, simultaneous_factor
+from eval.voting import MAX_VOTES, labelled_majority_at_k, pass_at_k
+from reasoning.grading import answer_label
 from reasoning.types import CurvePoint, FinishReason, SampleKey
 from verifiers.base import Status
 
@@ -41,10 +37,22 @@ class GradedSample:
     escaped: bool
     looped: bool
     extracted: str | None
+    form: str | None = None  # the answer as the verifier compared it; None: it has no other than `extracted`
+    probe_tokens: int = 0  # this and the following as in `reasoning.types.Generation`
+    answer_confidence: float | None = None
+    thinking_confidence: float | None = None
+    injected_thinking: int = 0
+    injected_answer: int = 0
+    seconds: float | None = None  # from the sample's first request to its last token
+
+    @property
+    def label(self) -> str | None:
+        """Which answer it is; see `reasoning.grading.answer_label`."""
+        return None if self.status == MISSING else answer_label(self.status, self.extracted, self.form)
 
     @property
     def spent_tokens(self) -> int:
-        return self.thinking_tokens + self.answer_tokens
+        return self.thinking_tokens + self.answer_tokens + self.probe_tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +64,21 @@ class Difference:
     delta: float
     low: float
     high: float
-    interval: str  # how the interval was made: bootstrap or wilson
+    interval: str  # how the interval was made: bonett-price
     n_tasks: int
+    p_value: float
+    p_holm: float  # holds for all steps of the curve together
+    detectable: float  # the smallest true difference that this comparison finds with a probability of 80 %
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What can be said of the curve as a whole. Budget 0, which is no thinking, is no part of it."""
+
+    log_linear: LogLinear | None
+    saturation: Saturation | None
+    steepest_fall: Fall | None
+    s1: S1Metrics | None
 
 
 def curve(
@@ -71,24 +92,53 @@ def curve(
     """
     by_budget = _present_by_budget(samples)
     missing = [sample for sample in samples if sample.status == MISSING]
-    estimates = mean_intervals(_rates(by_budget), seed=seed)
+    rates = task_rates(by_budget)
+    estimates = mean_intervals(rates)
+    bands = mean_intervals(rates, widen=simultaneous_factor(rates, seed=seed))
     names = {"model": model, "task_set": task_set, "method": method, "vote": "none"}
     return [
-        _point(names, budget, present, [sample for sample in missing if sample.key.budget == budget], estimate)
-        for (budget, present), estimate in zip(by_budget.items(), estimates, strict=True)
+        _point(names, budget, present, [sample for sample in missing if sample.key.budget == budget], estimate, band)
+        for (budget, present), estimate, band in zip(by_budget.items(), estimates, bands, strict=True)
     ]
+
+
+def uncounted(points: Iterable[CurvePoint]) -> tuple[CurvePoint, ...]:
+    """The same points where nobody counted tokens: unknown, not zero."""
+    nothing = dict.fromkeys(("tokens_mean", "tokens_median", "tokens_p95", "thinking_mean", "answer_mean"), math.nan)
+    return tuple(replace(point, **nothing) for point in points)
 
 
 def differences(samples: Sequence[GradedSample], seed: int = 0) -> list[Difference]:
     """What each step to the next larger budget gained, paired by task. Neighbours that share no task are left out."""
     by_budget = _present_by_budget(samples)
-    budgets = list(by_budget)
-    gains = paired_differences(_rates(by_budget), seed=seed)
+    rates = task_rates(by_budget)
+    gains = paired_differences(rates)
+    p_values = [paired_test(gap, seed=seed) for gap in np.diff(rates, axis=1).T]
+    steps = zip(pairwise(by_budget), gains, p_values, holm(p_values), strict=True)
     return [
-        Difference(low, high, gain.value, gain.low, gain.high, gain.method, gain.n_tasks)
-        for (low, high), gain in zip(pairwise(budgets), gains, strict=True)
+        Difference(
+            low, high, gain.value, gain.low, gain.high, gain.method, gain.n_tasks, p, p_all, detectable_difference(gain)
+        )
+        for (low, high), gain, p, p_all in steps
         if gain.n_tasks
     ]
+
+
+def shape(samples: Sequence[GradedSample], seed: int = 0) -> Shape:
+    """Slope, saturation and fall of the curve, and s1's three numbers."""
+    by_budget = _present_by_budget([sample for sample in samples if sample.key.budget > 0])
+    rates, budgets = task_rates(by_budget), list(by_budget)
+    accuracy = [estimate.value for estimate in mean_intervals(rates)]
+    return Shape(
+        log_linear(rates, [_mean([sample.spent_tokens for sample in present]) for present in by_budget.values()]),
+        saturation(rates, budgets, seed=seed),
+        steepest_fall(rates, budgets, seed=seed),
+        s1_metrics(
+            accuracy,
+            [_mean([sample.thinking_tokens for sample in present]) for present in by_budget.values()],
+            [s.thinking_tokens <= s.key.budget for present in by_budget.values() for s in present],
+        ),
+    )
 
 
 def _present_by_budget(samples: Sequence[GradedSample]) -> dict[int, list[GradedSample]]:
@@ -102,7 +152,7 @@ def _present_by_budget(samples: Sequence[GradedSample]) -> dict[int, list[Graded
     return grouped
 
 
-def _rates(by_budget: Mapping[int, Sequence[GradedSample]]) -> Floats:
+def task_rates(by_budget: Mapping[int, Sequence[GradedSample]]) -> Floats:
     """[n_tasks, n_budgets]: share of right samples, NaN where a task has none; tasks in the order of their ids."""
     tasks = sorted({sample.key.task_id for present in by_budget.values() for sample in present})
     rows = {task_id: row for row, task_id in enumerate(tasks)}
@@ -121,6 +171,7 @@ def _point(
     present: Sequence[GradedSample],
     missing: Sequence[GradedSample],
     estimate: Estimate,
+    band: Estimate,
 ) -> CurvePoint:
     tokens = [sample.spent_tokens for sample in present]
     by_task = _by_task(present)
@@ -137,6 +188,8 @@ def _point(
         accuracy=estimate.value,
         low=estimate.low,
         high=estimate.high,
+        band_low=band.low,
+        band_high=band.high,
         interval=estimate.method,
         tokens_mean=_mean(tokens),
         tokens_median=_quantile(tokens, 0.5),
@@ -194,20 +247,5 @@ def _pass_at(by_task: Sequence[Sequence[GradedSample]]) -> dict[str, float]:
 
 def _majority_at(by_task: Sequence[Sequence[GradedSample]]) -> dict[str, float]:
     ks = _powers_of_two(by_task, MAX_VOTES)
-    rows = [[majority_at_k(*_votes(task), k) for k in ks] for task in by_task]
-    return {str(k): _mean(column) for k, column in zip(ks, zip(*rows, strict=True), strict=True)}
-
-
-def _votes(task: Sequence[GradedSample]) -> tuple[int, list[int], int]:
-    """(right, wrong by answer, abstained).
-
-    Right answers equal the reference and thereby each other, however they are written; wrong ones are told apart by
-    their text.
-    """
-    right = sum(sample.status == Status.CORRECT for sample in task)
-    wrong = Counter(
-        sample.extracted
-        for sample in task
-        if sample.extracted is not None and sample.status not in (Status.CORRECT, Status.NO_ANSWER)
-    )
-    return right, list(wrong.values()), len(task) - right - wrong.total()
+    votes = [([s.label for s in task], [s.status == Status.CORRECT for s in task]) for task in by_task]
+    return {str(k): _mean([labelled_majority_at_k(labels, right, k) for labels, right in votes]) for k in ks}

@@ -1,11 +1,15 @@
 """results.json and results.csv: what a run found, in a form that others can read for years.
 
-Schema 1 of results.json: `run` (names and settings), `status` (complete or partial), `planned` and `finished`
+Schema 2 of results.json: `run` (names and settings), `status` (complete or partial), `planned` and `finished`
 samples, `points` (one a budget, the fields of `reasoning.types.CurvePoint` and the budget's label), `levels` (the
 same for each level of difficulty, when there are several), `differences` (what each step to a larger budget gained,
-paired by task), `warnings`, `violations` (samples over their budget), `redrawn` (samples whose budgets do not share one
-trace, because an interrupted run drew them again and they came out differently) and `cost`, the only part in which a
-resumed run differs from one that was not interrupted. The budget `none` is null, and so is a rate of no samples.
+paired by task), `shape` (of the curve as a whole, without budget 0: log-linear fit, saturation, steepest fall, s1's
+control, scaling and performance), `parallel` (accuracy of a majority of k samples at each budget, the fields of
+`eval.allocation.MapPoint`; empty with one sample a task), `policies` (those that were asked for, the fields of
+`eval.savings.PolicyResult`), `warnings`, `violations` (samples over their budget), `redrawn` (samples whose
+budgets do not share one trace, because an interrupted run drew them again and they came out differently) and `cost`,
+the only part in which a resumed run differs from one that was not interrupted. The budget `none` is null, and so is a
+rate of no samples.
 
 `cost` has `decoded_tokens` and `cached_tokens` (sums over the stored generations), and `engine_tokens` and
 `engine_seconds` (what the engine generated and how long it ran over all attempts, work that an interruption threw away
@@ -22,13 +26,16 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from eval.curves import MISSING, Difference, GradedSample, curve, differences
-from reasoning.budgets import format_budget
+from eval.allocation import MapPoint, map_of
+from eval.curves import MISSING, Difference, GradedSample, Shape, curve, differences, shape
+from eval.policies import Policy, apply_policies
+from eval.savings import PolicyResult
+from reasoning.budgets import format_budget, json_budget
 from reasoning.files import write_json, write_text
-from reasoning.types import NO_LIMIT, CurvePoint
+from reasoning.types import CurvePoint
 from verifiers.base import Status
 
-SCHEMA = 1
+SCHEMA = 2
 WORTH_SAYING = 0.05
 """A share of samples above which a fact that weakens the numbers is said first."""
 
@@ -54,6 +61,9 @@ class Results:
     points: tuple[CurvePoint, ...]
     levels: Mapping[str, tuple[CurvePoint, ...]]
     differences: tuple[Difference, ...]
+    shape: Shape
+    parallel: tuple[MapPoint, ...]
+    policies: tuple[PolicyResult, ...]
     violations: tuple[str, ...]
     redrawn: int
     cost: Mapping[str, float]
@@ -64,7 +74,8 @@ class Results:
 
     @property
     def can_be_drawn(self) -> bool:
-        return any(point.n_samples for point in self.points)
+        """Whether there is accuracy and a number of tokens to draw it against."""
+        return any(point.n_samples and not math.isnan(point.tokens_mean) for point in self.points)
 
     @property
     def failed_share(self) -> float:
@@ -83,8 +94,13 @@ def build(
     violations: Sequence[str],
     redrawn: int,
     cost: Mapping[str, float],
+    policies: Sequence[Policy] = (),
 ) -> Results:
-    """Aggregate graded samples. `run` needs `model`, `task_set`, `method` and `seed`."""
+    """Aggregate graded samples. `run` needs `model`, `task_set`, `method` and `seed`.
+
+    Raises:
+        ConfigError: one of the `policies` cannot be replayed on these samples.
+    """
     names = {name: run[name] for name in ("model", "task_set", "method", "seed")}
     levels = sorted({sample.level for sample in samples if sample.level is not None}, key=_in_order)
     return Results(
@@ -100,6 +116,9 @@ def build(
             if len(levels) > 1
         },
         differences=tuple(differences(samples, seed=run["seed"])),
+        shape=shape(samples, seed=run["seed"]),
+        parallel=tuple(map_of(samples, seed=run["seed"])),
+        policies=tuple(apply_policies(policies, samples, seed=run["seed"])),
         violations=tuple(violations),
         redrawn=redrawn,
         cost=cost,
@@ -131,7 +150,10 @@ def as_json(results: Results) -> dict[str, Any]:
         "finished": results.finished,
         "points": [_point(point) for point in results.points],
         "levels": {level: [_point(point) for point in points] for level, points in results.levels.items()},
-        "differences": [_difference(difference) for difference in results.differences],
+        "differences": [_row(difference) for difference in results.differences],
+        "shape": _shape(results.shape),
+        "parallel": [_row(point) | {"label": format_budget(point.budget)} for point in results.parallel],
+        "policies": [_row(policy) for policy in results.policies],
         "warnings": results.warnings,
         "violations": list(results.violations),
         "redrawn": results.redrawn,
@@ -140,28 +162,37 @@ def as_json(results: Results) -> dict[str, Any]:
 
 
 def _point(point: CurvePoint) -> dict[str, Any]:
-    return {**_fields(point), "budget": _budget(point.budget), "label": format_budget(point.budget)}
+    return {**_row(point), "label": format_budget(point.budget)}
 
 
-def _difference(difference: Difference) -> dict[str, Any]:
-    budgets = {"budget_low": _budget(difference.budget_low), "budget_high": _budget(difference.budget_high)}
-    return _fields(difference) | budgets
+def _shape(shape: Shape) -> dict[str, Any]:
+    """Each part with its fields, null where the run does not have what it takes."""
+    parts = {field.name: getattr(shape, field.name) for field in fields(shape)}
+    return {name: None if part is None else _row(part) for name, part in parts.items()}
 
 
-def _fields(row: CurvePoint | Difference) -> dict[str, Any]:
+def _row(row: Any) -> dict[str, Any]:
+    """The fields of a row, its budgets as in all of the file."""
+    return {name: json_budget(value) if name.startswith("budget") else value for name, value in _fields(row).items()}
+
+
+def _fields(row: Any) -> dict[str, Any]:
     """The fields of a row; a rate of no samples is None, since JSON has no NaN."""
     values = asdict(row).items()
     return {name: None if isinstance(value, float) and math.isnan(value) else value for name, value in values}
-
-
-def _budget(budget: int) -> int | None:
-    return None if budget == NO_LIMIT else budget
 
 
 def _warnings(results: Results) -> Iterator[str]:
     if results.violations:
         count = f"{len(results.violations):,} of {results.finished:,} samples"
         yield f"{count} did not honour their budget, so the numbers mean nothing: {results.violations[0]}"
+    if results.run.get("sandbox", "full") != "full":
+        tier = results.run["sandbox"]
+        yield f"programs ran in a sandbox of tier {tier}, not full; docs/sandbox.md says what it lacks"
+    if left_out := results.run.get("left_out"):
+        yield f"{len(left_out):,} problems are left out, since their reference solution fails here: {_few(left_out)}"
+    if without := results.run.get("imported", {}).get("tasks_left_out"):
+        yield f"{without:,} tasks have no completion in the file and are left out"
     if results.is_partial:
         yield f"partial run: {results.finished:,} of {results.planned:,} samples; budgets may rest on different tasks"
     if results.redrawn:
@@ -170,7 +201,9 @@ def _warnings(results: Results) -> Iterator[str]:
             "their budgets do not share one trace"
         )
     if results.missing:
-        yield f"the engine failed on {results.missing:,} of {results.finished:,} samples; they are in no rate"
+        count = f"{results.missing:,} of {results.finished:,} samples"
+        who = "the engine or the sandbox" if "sandbox" in results.run else "the engine"
+        yield f"{who} failed on {count}; they are in no rate"
     thought = [point.thinking_mean for point in results.points if point.budget > 0 and point.n_samples]
     if thought and max(thought) == 0:
         yield "the model never began to think: no sample has a thinking token, so the budgets measure nothing"
@@ -179,6 +212,10 @@ def _warnings(results: Results) -> Iterator[str]:
         if above:
             where = ", ".join(f"{_percent(share(point))} at {format_budget(point.budget)}" for point in above)
             yield f"{what}: {where} (share of the samples at that budget)"
+
+
+def _few(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + (" ..." if len(names) > 3 else "")
 
 
 def _percent(share: float) -> str:

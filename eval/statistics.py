@@ -1,15 +1,15 @@
-"""Estimates and their uncertainty, as pure functions of numbers.
+"""Means over tasks and their uncertainty, as pure functions of numbers.
 
-The unit of resampling is the task, never the sample: the samples of one task are not independent, and
-treating them as such makes intervals several times too narrow. Rates divide by the samples that exist.
+The unit is the task, never the sample: the samples of one task are not independent, and treating them as such makes
+intervals several times too narrow. Rates divide by the samples that exist. `benchmarks/coverage.py` shows how often
+the intervals hold the truth.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from statistics import NormalDist
 
 import numpy as np
@@ -17,9 +17,12 @@ from numpy.typing import NDArray
 
 LEVEL = 0.95
 RESAMPLES = 10_000
-MAX_VOTES = 128
-"""Largest k of majority@k; up to it the exact count fits a float for as many as 12,000 samples a task."""
+Z = NormalDist().inv_cdf(0.5 + LEVEL / 2)
 
+_PRIOR = 2.0
+"""Weight of the worst case where few tasks tell how much tasks differ; chosen by the coverage that it gives."""
+
+_NO_SPREAD = 1e-12
 _BLOCK_CELLS = 1_000_000
 
 Floats = NDArray[np.float64]
@@ -32,132 +35,139 @@ class Estimate:
     value: float
     low: float
     high: float
-    method: str  # bootstrap, wilson, or none without any task
+    method: str  # wilson, bonett-price, or none without any task
     n_tasks: int
 
 
-def mean_intervals(
-    values: Floats, *, support: tuple[float, float] = (0.0, 1.0), seed: int = 0, resamples: int = RESAMPLES
-) -> list[Estimate]:
-    """Mean of each column over tasks, with a percentile interval from resampling whole tasks.
+def mean_intervals(rates: Floats, *, widen: float = 1.0) -> list[Estimate]:
+    """Mean of each column over tasks, with an interval that holds at each column on its own.
 
-    `values` is [n_tasks, n_columns], NaN where a task has no value; every value lies within `support`. All
-    columns share the resampled tasks, so that a whole curve is resampled as one. (B. Efron and R. Tibshirani,
-    An Introduction to the Bootstrap, 1993, chapter 13.)
+    `rates` is [n_tasks, n_columns], in 0 to 1, NaN where a task has no value. `widen` multiplies the quantile:
+    with `simultaneous_factor` the intervals form a band that holds the whole curve.
 
-    Where all tasks agree, resampling says nothing and would return an interval of no width. Then
-    `unanimous_interval` stands in for it: Wilson's interval where all values are 0 or all are 1.
+    Wilson's score interval (1927) for as many samples as the tasks are worth, n / design. The design effect is the
+    variance of the rates over m (1 - m), what it would be with one sample a task; with one sample it is 1 and the
+    interval is Wilson's. It is drawn towards 1 where few tasks tell it: by K^2 : 2, with K the effective number of
+    tasks that were ever right, or ever wrong if those are fewer, (sum x)^2 / sum x^2 (L. Kish, Survey Sampling, 1965).
+    The effective sample size in a binomial interval is that of E. Korn and B. Graubard (1998).
     """
-    known = ~np.isnan(values)
-    bounds = _bootstrap_bounds(values, known, seed, resamples)
-    return [
-        _estimate(values[known[:, column], column], bounds[:, column], support) for column in range(values.shape[1])
-    ]
+    return [_mean_interval(column[~np.isnan(column)], widen) for column in rates.T]
 
 
-def paired_differences(rates: Floats, *, seed: int = 0, resamples: int = RESAMPLES) -> list[Estimate]:
+def paired_differences(rates: Floats) -> list[Estimate]:
     """Each column minus the one before it, over the tasks that have both: [n_tasks, n] -> n - 1 estimates.
 
     Every task is compared with itself, which takes the difficulty of the tasks out of the interval.
     """
-    return mean_intervals(np.diff(rates, axis=1), support=(-1.0, 1.0), seed=seed, resamples=resamples)
+    return [difference_interval(after - before) for before, after in zip(rates.T[:-1], rates.T[1:], strict=True)]
 
 
-def unanimous_interval(value: float, n_tasks: int, support: tuple[float, float] = (0.0, 1.0)) -> tuple[float, float]:
-    """Interval for the mean when all of `n_tasks` tasks gave the same `value` within `support`.
+def difference_interval(differences: Floats) -> Estimate:
+    """Mean of one difference a task, in -1 to 1, NaN where a task has none.
 
-    None of n tasks deviated, so at most a share h of all tasks does, where h = z^2 / (n + z^2) is the upper end of
-    Wilson's score interval for 0 of n (E. B. Wilson, 1927); those could lie at either end of the support.
-    For values 0 and 1 this is Wilson's interval itself.
+    The normal interval after one task that gained and one that lost are added: with one sample a task the interval of
+    D. Bonett and R. Price, Adjusted Wald Intervals for a Difference of Binomial Proportions Based on Paired Data,
+    2012. What they gained is the mean change, weighted by itself, of the tasks that changed, drawn towards 1 where
+    these are few, as in `mean_intervals`. So no change in any task is not certainty.
     """
-    z = NormalDist().inv_cdf(0.5 + LEVEL / 2)
-    share = z * z / (n_tasks + z * z)
-    lowest, highest = support
-    return value - share * (value - lowest), value + share * (highest - value)
-
-
-def pass_at_k(right: int, samples: int, k: int) -> float:
-    """Probability that at least one of k samples, drawn without replacement, is right.
-
-    1 - C(n - c, k) / C(n, k), the unbiased estimator of M. Chen et al., Evaluating Large Language Models
-    Trained on Code, 2021, in whole numbers up to the last division. Raises ValueError unless 1 <= k <= samples.
-    """
-    _check_k(k, samples)
-    subsets = math.comb(samples, k)
-    return (subsets - math.comb(samples - right, k)) / subsets
-
-
-def majority_at_k(right: int, wrong: Sequence[int], abstained: int, k: int) -> float:
-    """Probability that the most frequent answer among k samples, drawn without replacement, is right.
-
-    `right` samples gave the right answer, each entry of `wrong` counts the samples that agreed on one wrong answer,
-    `abstained` gave none. Abstentions are drawn but cast no vote; m answers tied for the lead win 1/m each; without
-    any vote nothing is right. This is the exact expectation over all subsets, not a simulation.
-    Raises ValueError unless 1 <= k <= samples and k <= MAX_VOTES.
-    """
-    samples = right + sum(wrong) + abstained
-    _check_k(k, samples)
-    if k > MAX_VOTES:
-        raise ValueError(f"majority@{k} is beyond the largest supported, majority@{MAX_VOTES}")
-    return _majorities(right, tuple(sorted(wrong)), abstained)[k]
-
-
-@lru_cache(maxsize=4096)
-def _majorities(right: int, wrong: tuple[int, ...], abstained: int) -> tuple[float, ...]:
-    """majority@k for k = 0 ... min(samples, MAX_VOTES), by counting subsets.
-
-    For each number j of right votes: table[size, ties] counts the subsets of that size in which no wrong answer has
-    more than j votes and `ties` of them have exactly j. It is a product of polynomials, one factor an answer.
-    """
-    samples = right + sum(wrong) + abstained
-    largest = min(samples, MAX_VOTES)
-    wins = np.zeros(largest + 1)
-    for j in range(1, min(right, largest) + 1):
-        rivals = [count for count in wrong if count >= j]
-        harmless = samples - right - sum(rivals)
-        table = np.zeros((largest + 1, largest // j + 1))
-        table[j:, 0] = [math.comb(right, j) * math.comb(harmless, size) for size in range(largest - j + 1)]
-        for count in rivals:
-            table = _with_rival(table, count, j)
-        wins += table @ (1.0 / np.arange(1, table.shape[1] + 1))
-    subsets = np.array([float(math.comb(samples, size)) for size in range(largest + 1)])
-    return tuple(np.minimum(wins / subsets, 1.0).tolist())  # rounding may end just above 1
-
-
-def _with_rival(table: Floats, count: int, j: int) -> Floats:
-    """`table` times the polynomial of one wrong answer that `count` samples gave: at most j of them are drawn."""
-    product = table.copy()
-    for drawn in range(1, min(j, len(table))):
-        product[drawn:] += math.comb(count, drawn) * table[:-drawn]
-    product[j:, 1:] += math.comb(count, j) * table[:-j, :-1]
-    return product
-
-
-def _estimate(present: Floats, bounds: Floats, support: tuple[float, float]) -> Estimate:
-    if not len(present):
+    known = differences[~np.isnan(differences)]
+    n_tasks = len(known)
+    if not n_tasks:
         return Estimate(math.nan, math.nan, math.nan, "none", 0)
-    if np.all(present == present[0]):
-        value = float(present[0])
-        return Estimate(value, *unanimous_interval(value, len(present), support), "wilson", len(present))
-    return Estimate(float(present.mean()), float(bounds[0]), float(bounds[1]), "bootstrap", len(present))
+    squares = float(np.square(known).sum())
+    change = float(np.abs(known).sum())
+    step = _towards_one(squares / change, change**2 / squares) if squares else 1.0
+    centre = known.sum() / (n_tasks + 2)
+    variance = (squares + 2 * step**2) / (n_tasks + 2) - centre**2
+    half = _quantile(n_tasks, step) * math.sqrt(variance / (n_tasks + 2))
+    low, high = max(-1.0, centre - half), min(1.0, centre + half)
+    return Estimate(float(known.mean()), float(low), float(high), "bonett-price", n_tasks)
 
 
-def _bootstrap_bounds(values: Floats, known: NDArray[np.bool_], seed: int, resamples: int) -> Floats:
-    """[2, n_columns]: the ends of the percentile interval of each column's mean over resampled tasks."""
-    n_tasks, n_columns = values.shape
-    bounds = np.full((2, n_columns), np.nan)
-    filled = np.where(known, values, 0.0)
-    means = np.empty((resamples, n_columns))
+def simultaneous_factor(rates: Floats, *, seed: int = 0, resamples: int = RESAMPLES) -> float:
+    """How much wider the intervals of `mean_intervals` must be to hold the whole curve with the same probability.
+
+    The bootstrap of the largest |t|: whole tasks are resampled, so that columns stay as correlated as they are, each
+    mean is divided by the standard error that its own resample has, and the LEVEL quantile of the largest over all
+    columns is compared with Student's of one column (J. Montiel Olea and M. Plagborg-Moller, Simultaneous Confidence
+    Bands, 2019). Never above Bonferroni's: where few tasks differ from the rest, a resample may have hardly any spread.
+    """
+    known = ~np.isnan(rates)
+    counts = known.sum(axis=0)
+    varies = np.flatnonzero((counts > 0) & (_spread(rates, counts) > 0))
+    if len(varies) < 2:
+        return 1.0
+    own, counts = rates[:, varies], counts[varies]
+    means = np.nansum(own, axis=0) / counts
+    largest = []
+    for block in resampled_means(np.hstack([own, np.square(own)]), seed, resamples):
+        drawn, squares = np.split(block, 2, axis=1)
+        errors = np.sqrt(np.maximum(squares - np.square(drawn), _NO_SPREAD) / counts)
+        # A resample that missed every task with a value at a budget says nothing about it.
+        largest.append(np.nan_to_num(np.abs(drawn - means) / errors).max(axis=1))
+    bonferroni = NormalDist().inv_cdf(1 - (1 - LEVEL) / (2 * len(varies)))
+    one = _quantile(int(counts.max()), known=0.0)
+    return float(np.clip(np.quantile(np.concatenate(largest), LEVEL) / one, 1.0, bonferroni / Z))
+
+
+def resampled_means(rates: Floats, seed: int = 0, resamples: int = RESAMPLES) -> Iterator[Floats]:
+    """Blocks of [n, n_columns] means over tasks drawn with replacement, all columns of a task together.
+
+    NaN where a resample missed every task with a value.
+    """
+    n_tasks = len(rates)
+    known = ~np.isnan(rates)
+    filled = np.where(known, rates, 0.0)
     rng = np.random.default_rng(seed)
     block = max(1, _BLOCK_CELLS // max(1, n_tasks))
-    for start in range(0, resamples if n_tasks else 0, block):
+    for start in range(0, resamples, block):
         draws = _draw_counts(n_tasks, min(block, resamples - start), rng)
-        with np.errstate(invalid="ignore"):  # 0/0: a resample that missed every task with a value
-            means[start : start + block] = (draws @ filled) / (draws @ known.astype(np.float64))
-    tail = (1.0 - LEVEL) / 2
-    for column in np.flatnonzero(known.any(axis=0)):
-        bounds[:, column] = np.nanquantile(means[:, column], [tail, 1.0 - tail])
-    return bounds
+        with np.errstate(invalid="ignore"):  # 0/0
+            yield (draws @ filled) / (draws @ known.astype(np.float64))
+
+
+def _mean_interval(rates: Floats, widen: float) -> Estimate:
+    n_tasks = len(rates)
+    if not n_tasks:
+        return Estimate(math.nan, math.nan, math.nan, "none", 0)
+    mean = float(rates.mean())
+    design = float(rates.var()) / (mean * (1 - mean)) if 0 < mean < 1 else 1.0
+    telling = min(_kish(rates), _kish(1 - rates))
+    effective = n_tasks / _towards_one(design, telling)
+    return Estimate(mean, *wilson(mean, effective, widen * _quantile(n_tasks, design)), "wilson", n_tasks)
+
+
+def wilson(share: float, n: float, quantile: float = Z) -> tuple[float, float]:
+    """Wilson's score interval for a share of `n` samples; `n` need not be whole."""
+    square = quantile * quantile
+    centre = share + square / (2 * n)
+    half = quantile * math.sqrt(share * (1 - share) / n + square / (4 * n * n))
+    return max(0.0, (centre - half) / (1 + square / n)), min(1.0, (centre + half) / (1 + square / n))
+
+
+def _kish(values: Floats) -> float:
+    """As many equal values would weigh as much together; 0 where all values are 0."""
+    squares = float(np.square(values).sum())
+    return float(values.sum()) ** 2 / squares if squares else 0.0
+
+
+def _towards_one(estimate: float, telling: float) -> float:
+    return (estimate * telling**2 + _PRIOR) / (telling**2 + _PRIOR)
+
+
+def _quantile(n_tasks: int, known: float) -> float:
+    """Student's t where the spread of the tasks is estimated, the normal as far as the mean alone tells it."""
+    from scipy.special import stdtrit  # the inverse of Student's t
+
+    student = float(stdtrit(max(n_tasks - 1, 1), 0.5 + LEVEL / 2))
+    return student + (Z - student) * min(known, 1.0)
+
+
+def _spread(rates: Floats, counts: NDArray[np.int_]) -> Floats:
+    """[n_columns]: standard deviation over the tasks with a value, 0 where there is none."""
+    safe = np.maximum(counts, 1)
+    means = np.nansum(rates, axis=0) / safe
+    return np.sqrt(np.nansum(np.square(rates - means), axis=0) / safe)
 
 
 def _draw_counts(n_tasks: int, resamples: int, rng: np.random.Generator) -> Floats:
@@ -165,8 +175,3 @@ def _draw_counts(n_tasks: int, resamples: int, rng: np.random.Generator) -> Floa
     drawn = rng.integers(0, n_tasks, size=(resamples, n_tasks))
     cells = drawn + np.arange(resamples)[:, None] * n_tasks
     return np.bincount(cells.ravel(), minlength=resamples * n_tasks).reshape(resamples, n_tasks).astype(np.float64)
-
-
-def _check_k(k: int, samples: int) -> None:
-    if not 1 <= k <= samples:
-        raise ValueError(f"k = {k} needs between 1 and {samples} samples: only those that exist can be drawn")

@@ -14,7 +14,7 @@ FAINT = "#e4e4e4"
 COLORS: tuple[str, ...] = tuple(style.library["petroff6"]["axes.prop_cycle"].by_key()["color"])
 MARKERS = ("o", "s", "D", "^", "v", "P")
 LINES = ("-", (0, (6, 2)), (0, (6, 2, 1, 2)), (0, (1, 1)), (0, (4, 1)), (0, (3, 1, 1, 1)))
-DPI = 200
+DPI = 150
 TITLE_SIZE, TEXT_SIZE, SMALL_SIZE = 11.0, 9.0, 7.5
 
 RC: dict[RcKeyType, Any] = {

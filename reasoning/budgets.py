@@ -40,6 +40,11 @@ def parse_budgets(text: str) -> tuple[int, ...]:
     return tuple(sorted({parse_budget(part) for part in text.split(",")}))
 
 
+def json_budget(budget: int) -> int | None:
+    """The budget as files have it: null where there is no limit."""
+    return None if budget == NO_LIMIT else budget
+
+
 def format_budget(budget: int) -> str:
     """The shortest text that `parse_budget` reads as `budget`: `1k`, `64`, `none`."""
     if budget == NO_LIMIT:

@@ -16,6 +16,7 @@ from reasoning.files import StoredDataError
 from reasoning.prompts import PromptError
 from reasoning.run_folder import RunFolderError
 from reasoning.tasks import TaskError
+from verifiers.sandbox import SandboxUnavailable
 
 
 class ExitCode(IntEnum):
@@ -26,7 +27,15 @@ class ExitCode(IntEnum):
     INTERRUPTED = 130
 
 
-USAGE_ERRORS = (ConfigError, TaskError, PromptError, BudgetError, RunFolderError, StoredDataError)
+USAGE_ERRORS = (
+    ConfigError,
+    TaskError,
+    PromptError,
+    BudgetError,
+    RunFolderError,
+    StoredDataError,
+    SandboxUnavailable,
+)
 """Errors that the user can correct; their messages are ready to show."""
 
 

@@ -25,6 +25,7 @@ from pydantic_core import ErrorDetails
 
 from reasoning.budgets import parse_budget
 from reasoning.types import NO_LIMIT
+from verifiers.policy import DEFAULT, PRESETS
 
 
 class ConfigError(ValueError):
@@ -40,6 +41,14 @@ def _split(value: Any) -> Any:
 
 def _sorted_unique(values: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(sorted(set(values)))
+
+
+def _known_policy(name: str) -> str:
+    if name not in PRESETS:
+        near = get_close_matches(name, PRESETS, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"write {', '.join(PRESETS)}"
+        raise ValueError(f"no policy is called '{name}'; {hint}")
+    return name
 
 
 Budget = Annotated[
@@ -84,12 +93,22 @@ class Countdown(Section):
 
 
 class Data(Section):
-    """Where the tasks come from, and how they are graded when the records do not say it."""
+    """Where the tasks come from, and how they are graded when the records do not say it.
+
+    `calibrate` leaves code tasks out whose reference solution fails here.
+    """
 
     path: str | None = None
     split: str = "test"
     verifier: str | None = None
     revision: str | None = None
+    calibrate: bool = False
+
+
+class Grading(Section):
+    """`policy`: what counts as the same mathematical answer, by its name in `verifiers.policy.PRESETS`."""
+
+    policy: Annotated[str, AfterValidator(_known_policy)] = DEFAULT
 
 
 class EngineSection(Section):
@@ -118,11 +137,14 @@ class EvalConfig(Section):
     closing: str = Field(default="bare", min_length=1)
     max_answer_tokens: Count | None = None
     max_errors: float = Field(default=0.05, ge=0, le=1)
+    policy: str | None = None
+    logprobs: bool = False
     out: str | None = None
     sampling: Sampling = Sampling()
     extension: Extension = Extension()
     countdown: Countdown = Countdown()
     data: Data = Data()
+    grading: Grading = Grading()
     engine: EngineSection = EngineSection()
 
 

@@ -6,12 +6,13 @@ then elsewhere, so that a log stays readable.
 
 from __future__ import annotations
 
+import math
 import os
 import shlex
 import shutil
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -23,7 +24,7 @@ BAR_EVERY_S = 0.5
 STEADY_STEPS = 20
 """Steps after which their mean time says something about those to come."""
 
-LOG_WIDTH = 88
+LOG_WIDTH = 112
 """Columns that a table may have at least where nobody knows the width: in a file or a pipe."""
 
 
@@ -142,16 +143,21 @@ def say(text: str = "") -> None:
 
 def print_table(points: Sequence[CurvePoint]) -> None:
     """One row a budget: what was spent, what it brought, and how much of it was cut short or silent."""
+    headings = ("budget", "tokens spent", "accuracy [95 % interval]", "bound", "no answer", "samples")
+    print_rows(headings, map(_row, points))
+
+
+def print_rows(headings: Sequence[str], rows: Iterable[Sequence[str]], *, wrap: bool = False) -> None:
+    """A table of texts, aligned to the right; where it is too wide they are cut, or take several lines."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    headings = ("budget", "tokens spent", "accuracy [95 % interval]", "bound", "no answer", "samples")
     for heading in headings:
-        table.add_column(heading, justify="right", no_wrap=True)
-    for point in points:
-        table.add_row(*_row(point))
+        table.add_column(heading, justify="right", no_wrap=not wrap)
+    for row in rows:
+        table.add_row(*row)
     console = Console(markup=False)
     if not console.is_terminal:
         console.width = max(console.width, LOG_WIDTH)
@@ -164,7 +170,7 @@ def _row(point: CurvePoint) -> tuple[str, ...]:
         return label, "-", "-", "-", "-", "0"
     return (
         label,
-        f"{point.tokens_mean:,.0f}",
+        "-" if math.isnan(point.tokens_mean) else f"{point.tokens_mean:,.0f}",
         f"{100 * point.accuracy:.1f} %  [{100 * point.low:.1f}, {100 * point.high:.1f}]",
         f"{100 * point.bound_share:.0f} %",
         f"{100 * point.no_answer_share:.0f} %",

@@ -21,7 +21,7 @@ from reasoning.evaluation import Command, evaluate
 HELP = {
     "budgets": ("LIST", "thinking tokens, such as 1k,10k,none (1k is 1,000; none is no limit)"),
     "model": ("M", "folder, hub name, or pocket, the bundled model (default)"),
-    "tasks": ("T", "countdown (default), gsm8k, math500, aime24, aime25, amc23, or a file"),
+    "tasks": ("T", "countdown (default), gsm8k, math500, aime24, aime25, amc23, humaneval, mbpp, stdio, or a file"),
     "samples": ("K", "samples a task and budget (default 1)"),
     "limit": ("N", "that many tasks, after a seeded shuffle (default all; countdown 64)"),
     "seed": ("S", "decides tasks and samples (default 0)"),
@@ -29,7 +29,7 @@ HELP = {
     "sampling.top_p": ("X", "likewise"),
     "sampling.top_k": ("N", "likewise, else off"),
     "sampling.min_p": ("X", "likewise, else off"),
-    "closing": ("C", "what ends cut thinking: bare (default), qwen, s1, boxed, none, or a text"),
+    "closing": ("C", "what ends cut thinking: bare (default), qwen, s1, boxed, code, none, or a text"),
     "max_answer_tokens": ("N", "room for the answer (default: what the model's config.json asks for, else 1024)"),
     "out": ("DIR", "run folder (default runs/<tasks>--<model>--<time>)"),
 }
@@ -49,6 +49,10 @@ def parser() -> Parser:
         options.add_argument(flag_of(path), dest=path, metavar=metavar, help=text, default=argparse.SUPPRESS)
         if flag_of(path) != f"--{path}":
             options.add_argument(f"--{path}", dest=path, help=argparse.SUPPRESS, default=argparse.SUPPRESS)
+    text = "first run the reference solutions of code tasks, and leave out what fails"
+    options.add_argument(
+        "--calibrate", dest="data.calibrate", action="store_const", const="true", help=text, default=argparse.SUPPRESS
+    )
     options.add_argument("--resume", action="store_true", help="continue the run in --out, or start it")
     options.add_argument("--clean", action="store_true", help="delete the run in --out and start over")
     options.add_argument("--dry-run", action="store_true", help="check everything, show the first prompt, and stop")

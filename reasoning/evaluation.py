@@ -23,17 +23,21 @@ from pathlib import Path
 
 import yaml
 
+from eval.savings import POLICY_HEADINGS, policy_row
 from reasoning import console
 from reasoning.budgets import format_budget
 from reasoning.cli import ExitCode
 from reasoning.config import ConfigError, EvalConfig
 from reasoning.engine.base import Engine, EngineError, EngineSettings
 from reasoning.files import StoredDataError
+from reasoning.grading import describe_policy
+from reasoning.pages import describe_sampling
 from reasoning.preflight import Plan, make_plan
 from reasoning.provenance import git_state, versions
-from reasoning.run_folder import RunFolder, default_path, make_folder, make_new_folder, prepare_run
+from reasoning.run_folder import RunFolder, default_path, make_folder, make_new_folder
+from reasoning.run_start import prepare_run
 from reasoning.sampling import sample
-from reasoning.summary import Summary, describe_sampling, summarise
+from reasoning.summary import Summary, summarise
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """What a file system says when it takes no more."""
@@ -59,7 +63,14 @@ def start_vllm(plan: Plan, log_path: Path) -> Engine:
     from reasoning.engine.vllm import VllmEngine
 
     settings = EngineSettings(**plan.config.engine.model_dump())
-    return VllmEngine(plan.model.source, settings, plan.max_model_len, seed=plan.config.seed, log=log_path)
+    return VllmEngine(
+        plan.model.source,
+        settings,
+        plan.max_model_len,
+        seed=plan.config.seed,
+        log=log_path,
+        logprobs=plan.config.logprobs,
+    )
 
 
 def evaluate(config: EvalConfig, command: Command, start_engine: EngineFactory = start_vllm) -> int:
@@ -76,7 +87,7 @@ def evaluate(config: EvalConfig, command: Command, start_engine: EngineFactory =
         return ExitCode.DONE
     folder = _folder(plan.config)
     with folder.lock():
-        _prepare(plan, folder, command)
+        prepare(plan, folder, resume=command.resume, clean=command.clean)
         with _log_to(folder.log):
             return _run(plan, folder, command, start_engine)
 
@@ -108,7 +119,8 @@ def _folder(config: EvalConfig) -> RunFolder:
     return make_new_folder(default_path(config.tasks, config.model, datetime.now().astimezone()))
 
 
-def _prepare(plan: Plan, folder: RunFolder, command: Command) -> None:
+def prepare(plan: Plan, folder: RunFolder, *, resume: bool, clean: bool) -> None:
+    """Make a locked folder ready for the samples of a plan."""
     manifest = {
         "status": "running",
         "started": _now(),
@@ -119,12 +131,14 @@ def _prepare(plan: Plan, folder: RunFolder, command: Command) -> None:
         "data_sha256": plan.data_sha256,
         "model_sha256": plan.model.sha256,
         "template_sha256": plan.template_sha256,
+        **describe_policy(plan.config.grading.policy),
         "think": asdict(plan.markers) | {"starts_open": plan.starts_open},
         "max_model_len": plan.max_model_len,
+        "calibration": None if plan.calibration is None else asdict(plan.calibration),
         "attempts": [],
     }
     settings = plan.config.model_dump(mode="json", exclude={"out"})
-    prepare_run(folder, settings, manifest, plan.tasks, resume=command.resume, clean=command.clean)
+    prepare_run(folder, settings, manifest, plan.tasks, resume=resume, clean=clean)
 
 
 def _start(plan: Plan, folder: RunFolder, command: Command, start_engine: EngineFactory) -> Engine:
@@ -136,6 +150,7 @@ def _start(plan: Plan, folder: RunFolder, command: Command, start_engine: Engine
         "versions": versions(),
         "git": git_state(),
         "engine": engine.describe(),
+        "sandbox": plan.sandbox,
     }
     folder.update_manifest(status="running", attempts=[*folder.read_manifest()["attempts"], attempt])
     log.info("engine: %s", engine.describe())
@@ -197,7 +212,10 @@ def print_summary(summary: Summary) -> None:
     for warning in summary.results.warnings:
         console.say(f"warning: {warning}")
     console.print_table(summary.results.points)
+    if summary.results.policies:
+        console.print_rows(POLICY_HEADINGS, map(policy_row, summary.results.policies), wrap=True)
     console.say(f"run folder:   {summary.folder.path}")
+    console.say(f"report:       {summary.folder.report}")
     if summary.plots:
         console.say(f"plot:         {summary.plots[0]}")
 

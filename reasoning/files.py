@@ -39,20 +39,26 @@ class JsonLinesWriter:
         self.close()
 
 
-def read_json_lines(path: Path) -> Iterator[dict[str, Any]]:
+def read_json_lines(path: Path, *, before: str | None = None) -> Iterator[dict[str, Any]]:
     """The records of a file, one at a time; none when it does not exist. An unfinished last line is left out.
+
+    `before` names a field of which, and of all behind it, nothing is needed: in lines that were written here they are
+    not even parsed. The long fields of traces.jsonl come last for that.
 
     Raises:
         StoredDataError: a whole line is not a JSON object.
     """
     if not path.exists():
         return
+    # Within a text the quotes would be escaped, so this is never found in one.
+    needless = f',"{before}":'.encode()
     with path.open("rb") as lines:
         for number, line in enumerate(lines, start=1):
             if not line.endswith(b"\n"):
                 return
+            end = line.find(needless) if before and line.endswith(b"}\n") else -1
             try:
-                record = json.loads(line)
+                record = json.loads(line if end < 0 else line[:end] + b"}")
             except ValueError:
                 record = None
             if not isinstance(record, dict):

@@ -2,30 +2,53 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from queue import Empty, SimpleQueue
 
 from reasoning.types import SampleKey, Task
 from verifiers import grade
-from verifiers.base import Verdict
+from verifiers.base import Status, Verdict
+from verifiers.policy import PRESETS
 
-THREADS = 4
+THREADS = max(4, len(os.sched_getaffinity(0)))
+"""They only wait: what grading takes is done in other processes, as many as there are cores."""
 
 Graded = tuple[tuple[SampleKey, ...], Verdict]
 
 
-class Grader:
-    """One verdict for each submitted answer, for all the keys that share it."""
+def describe_policy(name: str) -> dict[str, str]:
+    """What a manifest says of the policy that its run is graded by."""
+    return {"policy": name, "policy_hash": PRESETS[name].hash}
 
-    def __init__(self, tasks: Mapping[str, Task]) -> None:
+
+def answer_label(status: str, extracted: str | None, form: str | None) -> str | None:
+    """Which answer it is, for votes and stopping rules: the same label is the same answer, None is none.
+
+    Right answers equal the reference and thereby each other, however they are written; wrong ones are told apart by
+    the form in which the verifier compared them, if it has one, else by their text.
+    """
+    if status == Status.CORRECT:
+        return "= reference"
+    return (form or extracted) if status != Status.NO_ANSWER else None
+
+
+class Grader:
+    """One verdict for each submitted answer, for all the keys that share it.
+
+    `policy` says what counts as the same mathematical answer; tasks of other kinds are graded the same under all.
+    """
+
+    def __init__(self, tasks: Mapping[str, Task], policy: str) -> None:
         self._tasks = tasks
+        self._meta = {"policy": policy}
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="grader")
         self._done: SimpleQueue[Future[Graded]] = SimpleQueue()
         self._pending = 0
 
     def submit(self, keys: tuple[SampleKey, ...], answer: str) -> None:
-        """Grade `answer`, the text that follows the thinking; `keys` are budgets of one sample."""
+        """Grade `answer`, the text that follows the thinking; `keys` are all of one task."""
         self._pending += 1
         self._pool.submit(self._grade, keys, answer).add_done_callback(self._done.put)
 
@@ -49,6 +72,14 @@ class Grader:
         """Drop what has not begun."""
         self._pool.shutdown(wait=True, cancel_futures=True)
 
+    def label(self, task_id: str, answer: str) -> str | None:
+        """Which answer a text gives to a task, now."""
+        verdict = self._verdict(task_id, answer)
+        return answer_label(verdict.status, verdict.extracted, verdict.answer_form)
+
     def _grade(self, keys: tuple[SampleKey, ...], answer: str) -> Graded:
-        task = self._tasks[keys[0].task_id]
-        return keys, grade(task.verifier, answer, task.reference, task.meta)
+        return keys, self._verdict(keys[0].task_id, answer)
+
+    def _verdict(self, task_id: str, answer: str) -> Verdict:
+        task = self._tasks[task_id]
+        return grade(task.verifier, answer, task.reference, {**task.meta, **self._meta})

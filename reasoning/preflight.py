@@ -8,7 +8,9 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from reasoning.budget import Sampling, check_room, thinking_room
-from reasoning.config import EvalConfig
+from reasoning.budget.stopping import Confidence, stop_rule
+from reasoning.calibration import Calibration, calibrate
+from reasoning.config import ConfigError, EvalConfig
 from reasoning.model_files import Model, is_local, model_source, read_model
 from reasoning.prompts import (
     Closing,
@@ -25,6 +27,7 @@ from reasoning.prompts import (
 from reasoning.provenance import sha256
 from reasoning.tasks import TASKS, TaskSpec, data_hash, load_tasks
 from reasoning.types import NO_LIMIT, Task
+from verifiers.code import require_sandbox
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -53,6 +56,8 @@ class Plan:
     max_model_len: int  # tokens of the longest sequence that the budgets allow
     data_sha256: str
     template_sha256: str
+    sandbox: str | None  # the tier that programs run in; None: there are no code tasks
+    calibration: Calibration | None
 
     @property
     def planned(self) -> int:
@@ -79,7 +84,7 @@ def make_plan(config: EvalConfig) -> Plan:
     """Check an evaluation and decide what was left open.
 
     Raises:
-        ConfigError, TaskError, PromptError, BudgetError: what the user has to correct.
+        ConfigError, TaskError, PromptError, BudgetError, SandboxUnavailable: what the user has to correct.
     """
     _stay_offline(config)
     model = read_model(config.model)
@@ -90,7 +95,7 @@ def make_plan(config: EvalConfig) -> Plan:
     baseline = config.baseline and config.closing != "none"
     budgets = tuple(sorted({*config.budgets, 0} if baseline else config.budgets))
     bounded = max((budget for budget in budgets if budget != NO_LIMIT), default=0)
-    tasks = load_tasks(task_spec(config))
+    tasks, sandbox, calibration = _checked_tasks(config)
     tokenizer = load_tokenizer(model.source)
     markers = find_markers(tokenizer)
     closing = closing_from(config.closing)
@@ -99,6 +104,7 @@ def make_plan(config: EvalConfig) -> Plan:
     _check_agreement(rendered, model)
     _check_readable(rendered, tokenizer, model)
     _check_extension(config, tokenizer, model)
+    _check_stopping(config)
     longest = max(rendered.values(), key=lambda prompt: len(prompt.prompt_ids))
     room = thinking_room(context, longest, markers, closing_ids, max_answer_tokens)
     check_room(budgets, room, context)
@@ -118,7 +124,19 @@ def make_plan(config: EvalConfig) -> Plan:
         max_model_len=context if budgets[-1] == NO_LIMIT else context - room + bounded,
         data_sha256=data_hash(tasks),
         template_sha256=sha256(str(tokenizer.chat_template)),
+        sandbox=sandbox,
+        calibration=calibration,
     )
+
+
+def _checked_tasks(config: EvalConfig) -> tuple[list[Task], str | None, Calibration | None]:
+    """The tasks, what their programs will run in, and what running the reference solutions showed."""
+    tasks = load_tasks(task_spec(config))
+    sandbox = require_sandbox() if any(task.verifier == "code" for task in tasks) else None
+    if not config.data.calibrate:
+        return tasks, sandbox, None
+    kept, calibration = calibrate(tasks, str(sandbox))
+    return kept, sandbox, calibration
 
 
 def _sampling(config: EvalConfig, model: Model) -> Sampling:
@@ -169,7 +187,28 @@ def _check_extension(config: EvalConfig, tokenizer: PreTrainedTokenizerBase, mod
         )
 
 
+def _check_stopping(config: EvalConfig) -> None:
+    """Refuse a policy that nothing is known of, or that the settings leave without what it looks at."""
+    if config.policy is None:
+        return
+    rule = stop_rule(config.policy)
+    if config.closing == "none":
+        raise ConfigError(
+            f"policy {config.policy} looks at forced answers, and closing none forces none; choose another"
+        )
+    if isinstance(rule, Confidence) and not config.logprobs:
+        raise ConfigError(f"policy {config.policy} needs the log-probabilities of the tokens: add --logprobs true")
+
+
 def _notes(plan: Plan) -> Iterator[str]:
+    if plan.sandbox is not None and plan.sandbox != "full":
+        yield f"programs run in a sandbox of tier {plan.sandbox}, not full; docs/sandbox.md says what it lacks"
+    if plan.calibration is not None and plan.calibration.left_out:
+        count, (first, why) = len(plan.calibration.left_out), next(iter(plan.calibration.left_out.items()))
+        yield (
+            f"{count:,} of {plan.calibration.checked:,} problems are left out, since their reference solution fails "
+            f"here: {first} ({why})" + (" and others" if count > 1 else "")
+        )
     if plan.model.unapplied:
         asked = ", ".join(f"{name} {value}" for name, value in plan.model.unapplied.items())
         are = "is" if len(plan.model.unapplied) == 1 else "are"

@@ -33,6 +33,7 @@ CLOSINGS: dict[str, str] = {
     ),
     "s1": "\n</think>\n\nFinal Answer:",
     "boxed": "\n</think>\n\nThe final answer is \\boxed{",
+    "code": "\n</think>\n\n```python\n",
     "none": "",
 }
 """What is put behind thinking that a budget cuts; `</think>` stands for the model's own closing marker.
@@ -40,8 +41,8 @@ CLOSINGS: dict[str, str] = {
 `bare`: the marker alone, nothing that could steer the answer. `qwen`: the sentence of Qwen3's own thinking budget
 (Qwen3 Technical Report, arXiv 2505.09388). `s1`: the end-of-thinking delimiter and `Final Answer:`, as budget forcing
 does it (arXiv 2501.19393). `boxed`: an opened box, as probes of unfinished reasoning put it (Dynasor, arXiv
-2412.20993); only for tasks whose answer is read from `\\boxed{}`. `none`: no answer is asked for, thinking that is cut
-has none.
+2412.20993); only for tasks whose answer is read from `\\boxed{}`. `code`: an opened block of Python, for tasks whose
+answer is a program. `none`: no answer is asked for, thinking that is cut has none.
 """
 
 

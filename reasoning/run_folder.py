@@ -1,7 +1,7 @@
-"""The folder of one run: created, refused when used, resumed or cleaned; and the files in it.
+"""The folder of one run and the files in it.
 
-Killing a run at any point loses at most the samples in flight. The manifest is written first and marks the folder
-as a run; config.json is written last and marks that the folder is ready to receive samples.
+Killing a run at any point loses at most the samples in flight. The manifest marks the folder as a run, config.json that
+it is ready to receive samples; `reasoning.run_start` writes both.
 """
 
 from __future__ import annotations
@@ -9,32 +9,33 @@ from __future__ import annotations
 import fcntl
 import os
 import re
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from reasoning.config import flatten
-from reasoning.files import read_json, read_json_lines, write_json, write_json_lines
-from reasoning.records import generations_of, keys_of, task_line, task_of, verdict_of
+from reasoning.files import read_json, read_json_lines, write_json
+from reasoning.records import generations_of, key_of, keys_of, task_of, verdict_of
 from reasoning.types import FinishReason, Generation, SampleKey, Task
 from verifiers.base import Verdict
 
 KIND = "reasoning-harness evaluation"
 
-RESUMABLE = frozenset(
-    {
-        "out",
-        "max_errors",
-        "engine.max_num_seqs",
-        "engine.kv_cache_gb",
-        "engine.gpu_memory_utilization",
-        "engine.stream_interval",
-    }
+FIGURES = (
+    "accuracy",
+    "outcomes",
+    "tokens",
+    "seconds",
+    "parallel",
+    "heatmap",
+    "samples",
+    "policies",
+    "comparison",
+    "difference",
 )
-"""Settings that decide speed and memory, not what is measured: a resumed run may change them."""
+"""Files in plots/, each as .png, .svg and .json. The last two are of several runs."""
 
 WRITTEN = (
     "config.json",  # first: without it, what is left of a run is not taken for one to continue
@@ -45,7 +46,10 @@ WRITTEN = (
     "results.json",
     "results.csv",
     "run.log",
-    *(f"plots/{name}.{suffix}" for name in ("accuracy", "comparison") for suffix in ("png", "svg", "json")),
+    "audit.jsonl",
+    "report.html",
+    "comparison.html",
+    *(f"plots/{name}.{suffix}" for name in FIGURES for suffix in ("png", "svg", "json")),
 )
 """What a run leaves in its folder beside the manifest, in the order in which it is deleted."""
 
@@ -89,6 +93,18 @@ class RunFolder:
         return self.path / "run.log"
 
     @property
+    def audit(self) -> Path:
+        return self.path / "audit.jsonl"
+
+    @property
+    def report(self) -> Path:
+        return self.path / "report.html"
+
+    @property
+    def comparison(self) -> Path:
+        return self.path / "comparison.html"
+
+    @property
     def plots(self) -> Path:
         return self.path / "plots"
 
@@ -120,13 +136,16 @@ class RunFolder:
     def read_verdicts(self) -> dict[SampleKey, Verdict]:
         return dict(map(verdict_of, read_json_lines(self.verdicts)))
 
+    def graded_keys(self) -> set[SampleKey]:
+        return set(map(key_of, read_json_lines(self.verdicts, before="status")))
+
     def read_last_states(self) -> dict[int, dict[str, Any]]:
         """The last state of the engine in each attempt at the run."""
         return {state["attempt"]: state for state in read_json_lines(self.engine_states)}
 
     def read_answers(self) -> Iterator[tuple[tuple[SampleKey, ...], str]]:
         """Every stored answer with the samples that it is for, as written; failures of the engine have none."""
-        for line in read_json_lines(self.traces):
+        for line in read_json_lines(self.traces, before="text"):
             if line["finish_reason"] != FinishReason.ERROR:
                 yield keys_of(line), line["answer_text"]
 
@@ -175,7 +194,7 @@ def make_folder(path: Path) -> RunFolder:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise _unwritable(path, error) from None
+        raise unwritable(path, error) from None
     return RunFolder(path)
 
 
@@ -194,42 +213,7 @@ def make_new_folder(path: Path) -> RunFolder:
             number += 1
             own = path.with_name(f"{path.name}-{number}")
         except OSError as error:
-            raise _unwritable(path, error) from None
-
-
-def prepare_run(
-    folder: RunFolder,
-    config: Mapping[str, Any],
-    manifest: Mapping[str, Any],
-    tasks: Iterable[Task],
-    *,
-    resume: bool,
-    clean: bool,
-) -> None:
-    """Make a locked folder ready to receive the samples of a run.
-
-    `manifest` has the number of `planned` samples and the hashes ending in `sha256`. With `resume`, a folder of the
-    same settings is continued and an unused one is started; with `clean`, or where no sample was finished, what a run
-    left in it is deleted first. Files that no run writes are left alone.
-
-    Raises:
-        RunFolderError: the folder is used, is no run folder, or was started with other settings.
-    """
-    if resume and folder.is_ready:
-        _check_same_settings(folder, config, manifest)
-        return
-    if folder.is_run:
-        if not clean and folder.finished_keys():
-            raise RunFolderError(_used(folder))
-        _empty(folder)
-    elif not _is_unused(folder.path):
-        raise RunFolderError(_no_run(folder.path, clean))
-    try:
-        write_json(folder.manifest, {"schema": 1, "kind": KIND} | dict(manifest))
-        write_json_lines(folder.tasks, map(task_line, tasks))
-        write_json(folder.config, config)
-    except OSError as error:
-        raise _unwritable(folder.path, error) from None
+            raise unwritable(path, error) from None
 
 
 def default_path(tasks: str, model: str, now: datetime) -> Path:
@@ -238,61 +222,5 @@ def default_path(tasks: str, model: str, now: datetime) -> Path:
     return Path("runs", "--".join([*names, f"{now:%Y%m%d-%H%M%S}"]))
 
 
-def _is_unused(path: Path) -> bool:
-    """Empty but for what a start that was killed at once may have left."""
-    return all(entry.name.endswith(".tmp") for entry in path.iterdir())
-
-
-def _unwritable(path: Path, error: OSError) -> RunFolderError:
+def unwritable(path: Path, error: OSError) -> RunFolderError:
     return RunFolderError(f"cannot write to {path}: {error.strerror}. Choose another --out.")
-
-
-def _empty(folder: RunFolder) -> None:
-    """Delete what a run wrote, but not the manifest: it marks the folder as a run until the next one replaces it."""
-    for name in WRITTEN:
-        (folder.path / name).unlink(missing_ok=True)
-
-
-def _no_run(path: Path, clean: bool) -> str:
-    if not clean:
-        return f"{path} exists and is not a run folder. Choose another --out."
-    return (
-        f"--clean deletes runs only, and {path} has no manifest.json of an evaluation. "
-        "Remove it yourself or choose another --out."
-    )
-
-
-def _used(folder: RunFolder) -> str:
-    finished, planned = len(folder.finished_keys()), folder.read_manifest()["planned"]
-    first = "Continue with --resume, start" if folder.is_ready else "Its config.json is gone: start"
-    return (
-        f"{folder.path} already holds {finished:,} of {planned:,} samples. "
-        f"{first} over with --clean, or choose another --out."
-    )
-
-
-def _check_same_settings(folder: RunFolder, config: Mapping[str, Any], manifest: Mapping[str, Any]) -> None:
-    old, new = flatten(folder.read_config()), flatten(config)
-    # Both sides pass through JSON's types: a tuple in memory is a list in the file.
-    changed = [
-        f"{path} {_shown(old.get(path))} -> {_shown(new.get(path))}"
-        for path in sorted(old.keys() | new.keys())
-        if path not in RESUMABLE and _shown(old.get(path)) != _shown(new.get(path))
-    ]
-    stored = folder.read_manifest()
-    changed += [
-        name.replace("_sha256", ".sha256")
-        for name in sorted(manifest)
-        if name.endswith("_sha256") and manifest[name] != stored.get(name)
-    ]
-    if changed:
-        raise RunFolderError(
-            f"--resume needs the settings the run was started with; these differ: {', '.join(changed)}. "
-            "Give the old settings, start over with --clean, or choose another --out."
-        )
-
-
-def _shown(value: Any) -> str:
-    if value is None:
-        return "unset"
-    return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from types import FrameType, TracebackType
 
 from reasoning import console
 from reasoning.budget import BudgetController, Waits
+from reasoning.budget.early_exit import EarlyExit, Label
+from reasoning.budget.stopping import stop_rule
 from reasoning.engine.base import Engine
 from reasoning.files import JsonLinesWriter
 from reasoning.grading import Graded, Grader
 from reasoning.preflight import Plan
 from reasoning.records import generation_line, share_completions, verdict_line
 from reasoning.run_folder import RunFolder
-from reasoning.types import FinishReason, Generation, SampleKey, Task
+from reasoning.types import FinishReason, Generation, SampleKey
 
 STATE_EVERY_S = 1.0
 STOPPING = (signal.SIGINT, signal.SIGTERM)
@@ -35,7 +37,7 @@ def sample(plan: Plan, folder: RunFolder, start_engine: Callable[[], Engine], *,
     owed, ungraded = outstanding(plan, folder)
     done = plan.planned - sum(map(len, owed.values()))
     with ExitStack() as stack:
-        recorder = stack.enter_context(Recorder(folder, {task.id: task for task in plan.tasks}, done))
+        recorder = stack.enter_context(Recorder(folder, plan, done))
         for keys, answer in ungraded:
             recorder.grade(keys, answer)
         if owed:
@@ -43,7 +45,7 @@ def sample(plan: Plan, folder: RunFolder, start_engine: Callable[[], Engine], *,
             stack.callback(engine.close)
             interrupt = stack.enter_context(Interrupt())
             recorder.attempt = len(folder.read_manifest()["attempts"])
-            budgets = controller(plan, engine)
+            budgets = controller(plan, engine, early_exit(plan, recorder.label))
             for (task_id, number), still_owed in owed.items():
                 budgets.submit(task_id, number, plan.rendered[task_id], still_owed)
             progress = console.start_progress(done, plan.planned, lambda: budgets.most_steps_left, quiet=quiet)
@@ -60,17 +62,19 @@ def outstanding(plan: Plan, folder: RunFolder) -> tuple[Owed, list[tuple[tuple[S
 
     A sample that the engine failed on is owed again.
     """
-    verdicts = folder.read_verdicts()
+    graded = folder.graded_keys()
     finished: set[SampleKey] = set()
     ungraded: list[tuple[tuple[SampleKey, ...], str]] = []
     for keys, answer in folder.read_answers():
         finished.update(keys)
-        if waiting := tuple(key for key in keys if key not in verdicts):
+        if waiting := tuple(key for key in keys if key not in graded):
             ungraded.append((waiting, answer))
     owed: Owed = {}
     for number in range(plan.config.samples):
         for task in plan.tasks:
             budgets = tuple(b for b in plan.budgets if SampleKey(task.id, number, b) not in finished)
+            if budgets and plan.config.policy is not None:
+                budgets = plan.budgets  # a policy needs the answers at all smaller budgets
             if budgets:
                 owed[task.id, number] = budgets
     return owed, ungraded
@@ -79,14 +83,14 @@ def outstanding(plan: Plan, folder: RunFolder) -> tuple[Owed, list[tuple[tuple[S
 class Recorder:
     """Writes generations, verdicts and engine states, all from the thread that drives the engine."""
 
-    def __init__(self, folder: RunFolder, tasks: Mapping[str, Task], done: int) -> None:
+    def __init__(self, folder: RunFolder, plan: Plan, done: int) -> None:
         self.done = done
         self.tokens = 0  # that the engine has generated
         self.attempt = 0  # at this run, from 1; 0: no engine was started
         self._traces = JsonLinesWriter(folder.traces)
         self._verdicts = JsonLinesWriter(folder.verdicts)
         self._states = JsonLinesWriter(folder.engine_states)
-        self._grader = Grader(tasks)
+        self._grader = Grader({task.id: task for task in plan.tasks}, plan.config.grading.policy)
         self._next_state = 0.0
 
     def record(self, generations: Sequence[Generation]) -> None:
@@ -97,6 +101,9 @@ class Recorder:
             if shared[0].finish_reason != FinishReason.ERROR:
                 self.grade(tuple(generation.key for generation in shared), shared[0].answer_text)
         self._write(self._grader.collect())
+
+    def label(self, task_id: str, answer: str) -> str | None:
+        return self._grader.label(task_id, answer)
 
     def grade(self, keys: tuple[SampleKey, ...], answer: str) -> None:
         self._grader.submit(keys, answer)
@@ -151,7 +158,12 @@ class Interrupt:
         console.note("stopping after this step; press Ctrl-C again to stop at once")
 
 
-def controller(plan: Plan, engine: Engine) -> BudgetController:
+def early_exit(plan: Plan, label: Label) -> EarlyExit | None:
+    """The policy of the settings, if they have one; `label` tells answers apart."""
+    return None if plan.config.policy is None else EarlyExit(stop_rule(plan.config.policy), label)
+
+
+def controller(plan: Plan, engine: Engine, early_exit: EarlyExit | None = None) -> BudgetController:
     """Drives `engine` by the settings of `plan`; it has no samples yet."""
     config = plan.config
     return BudgetController(
@@ -166,6 +178,7 @@ def controller(plan: Plan, engine: Engine) -> BudgetController:
         seed=config.seed,
         waits=Waits(config.extension.waits, config.extension.text),
         concurrency=config.engine.max_num_seqs,
+        early_exit=early_exit,
     )
 
 

@@ -4,49 +4,88 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from eval import results
-from eval.curves import MISSING, GradedSample
+from eval.curves import MISSING, GradedSample, Shape, uncounted
+from eval.examples import Example, Examples
+from eval.outcomes import outcome_of
+from eval.policies import Policy
 from eval.results import Results
 from reasoning.budget import check
+from reasoning.config import ConfigError
+from reasoning.pages import describe_settings, line_names, show_run
 from reasoning.prompts import ThinkMarkers
 from reasoning.run_folder import RunFolder
 from reasoning.tasks.countdown import LEVELS
 from reasoning.types import FinishReason, Generation, SampleKey, Task
 from verifiers.base import Verdict
+from verifiers.sandbox import Outcome, Tier
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The results of a run folder and the files that show them."""
+    """The results of a run folder, what they rest on, and the files that show them."""
 
     folder: RunFolder
     results: Results
     plots: tuple[Path, ...]
+    samples: tuple[GradedSample, ...]
+    tasks: Mapping[str, Task]
 
 
-def summarise(folder: RunFolder) -> Summary:
-    """Recount every stored generation, join it with its verdict, and rewrite results.json, results.csv and the plot.
+def summarise(folder: RunFolder, policies: Sequence[Policy] = ()) -> Summary:
+    """Recount every stored generation, join it with its verdict, and rewrite results.json, results.csv, plots, report.
 
-    A generation that is not graded yet counts as unfinished. A run without any result has no plot.
+    A generation that is not graded yet counts as unfinished. A run without any result has no plots. `policies` are
+    replayed on the samples.
+
+    Raises:
+        ConfigError: a policy needs something that the run does not have.
     """
-    manifest = folder.read_manifest()
-    found = _read(folder, manifest)
+    manifest, tasks = folder.read_manifest(), folder.read_tasks()
     run = describe_run(folder.read_config(), manifest)
-    outcome = results.build(
-        sorted(found.samples.values(), key=lambda sample: sample.key),
+    if policies:
+        _check_replayable(folder, run)
+    found = _read(folder, manifest, tasks)
+    samples = sorted(found.samples.values(), key=lambda sample: sample.key)
+    built = results.build(
+        samples,
         run,
         planned=manifest["planned"],
         violations=[found.violations[key] for key in sorted(found.violations)],
         redrawn=len(found.redrawn),
         cost=_cost(folder, found),
+        policies=policies,
     )
-    results.write(outcome, folder.path)
-    plots = plot([(folder.path, outcome)], folder.plots / "accuracy") if outcome.can_be_drawn else ()
-    return Summary(folder, outcome, plots)
+    if "imported" in run:
+        built = _without_tokens(built)
+    results.write(built, folder.path)
+    figures = show_run(folder, built, samples, found.read_examples())
+    return Summary(folder, built, tuple(path for files in figures for path in files), tuple(samples), tasks)
+
+
+def _check_replayable(folder: RunFolder, run: Mapping[str, Any]) -> None:
+    """Policies spend tokens, on samples that thought to their end."""
+    if "imported" in run:
+        raise ConfigError(
+            f"{folder.path} holds completions of another tool, whose tokens nobody counted: "
+            "no policy can be replayed; leave --policy out"
+        )
+    if run["stopping"]:
+        raise ConfigError(
+            f"{folder.path} was stopped by {run['stopping']} while it was sampled: what its samples would have thought "
+            "further is not stored. Replay policies on a run without one, and compare the two"
+        )
+
+
+def _without_tokens(built: Results) -> Results:
+    """The results of completions whose tokens nobody counted: no statement that rests on tokens is left."""
+    levels = {level: uncounted(points) for level, points in built.levels.items()}
+    shape = Shape(None, built.shape.saturation, built.shape.steepest_fall, None)
+    return replace(built, points=uncounted(built.points), levels=levels, shape=shape, parallel=())
 
 
 def plot(runs: Sequence[tuple[Path, Results]], stem: Path) -> tuple[Path, ...]:
@@ -58,8 +97,8 @@ def plot(runs: Sequence[tuple[Path, Results]], stem: Path) -> tuple[Path, ...]:
         accuracy_curve(
             [outcome.points for outcome in outcomes],
             stem,
-            names=_line_names(runs),
-            note=" ".join(dict.fromkeys(map(_note, outcomes))),
+            names=line_names(runs),
+            note=" ".join(dict.fromkeys(map(describe_settings, outcomes))),
             partial=any(outcome.is_partial for outcome in outcomes),
         )
     )
@@ -70,7 +109,7 @@ def describe_run(config: Mapping[str, Any], manifest: Mapping[str, Any]) -> dict
     return {
         "model": Path(config["model"]).name,  # a folder given as `.` is stored by its path
         "task_set": _task_set(config),
-        "method": "truncation" if config["closing"] == "none" else "forced answer",
+        "method": _method(config, manifest),
         "n_tasks": manifest["n_tasks"],
         "samples": config["samples"],
         "seed": config["seed"],
@@ -78,19 +117,29 @@ def describe_run(config: Mapping[str, Any], manifest: Mapping[str, Any]) -> dict
         **{name: config["sampling"][name] for name in ("temperature", "top_p", "top_k", "min_p")},
         "max_answer_tokens": config["max_answer_tokens"],
         "waits": config["extension"]["waits"],
+        "stopping": config.get("policy"),  # a run of an earlier version has none
         "data_sha256": manifest["data_sha256"],
         "template_sha256": manifest["template_sha256"],
+        "policy": manifest.get("policy"),  # a run of an earlier version has none
+        "policy_hash": manifest.get("policy_hash"),
+        **({"imported": manifest["imported"]} if "imported" in manifest else {}),
+        **_about_programs(manifest),
     }
 
 
-def describe_sampling(settings: Mapping[str, Any]) -> list[str]:
-    """How tokens are drawn, in words; top-k and min-p only when they are on."""
-    facts = [f"temperature {settings['temperature']:g}", f"top-p {settings['top_p']:g}"]
-    if settings["top_k"]:
-        facts.append(f"top-k {settings['top_k']}")
-    if settings["min_p"]:
-        facts.append(f"min-p {settings['min_p']:g}")
-    return facts
+def _method(config: Mapping[str, Any], manifest: Mapping[str, Any]) -> str:
+    if "imported" in manifest:
+        return "completions of another tool"
+    return "truncation" if config["closing"] == "none" else "forced answer"
+
+
+def _about_programs(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """What the programs of code tasks ran in, the weakest of all attempts, and how many problems were left out."""
+    tiers = {attempt.get("sandbox") for attempt in manifest["attempts"]}
+    weakest = next((tier.value for tier in reversed(Tier) if tier in tiers), None)
+    calibration = manifest.get("calibration")
+    facts = {} if weakest is None else {"sandbox": weakest}
+    return facts if calibration is None else facts | {"left_out": sorted(calibration["left_out"])}
 
 
 def _task_set(config: Mapping[str, Any]) -> str:
@@ -101,35 +150,23 @@ def _task_set(config: Mapping[str, Any]) -> str:
     return f"countdown ({', '.join(map(str, levels))} numbers)"
 
 
-def _line_names(runs: Sequence[tuple[Path, Results]]) -> list[str]:
-    """The models where they differ, else the run folders, by their whole paths if need be."""
-    models = [outcome.run["model"] for _, outcome in runs]
-    folders = [path.resolve().name for path, _ in runs]
-    return next(
-        (names for names in (models, folders) if len(set(names)) == len(runs)),
-        [str(path) for path, _ in runs],
-    )
-
-
-def _note(outcome: Results) -> str:
-    run = outcome.run
-    facts = [*describe_sampling(run), f"closing {run['closing']}"]
-    if run["waits"]:
-        facts.append(f"up to {run['waits']} waits")
-    if outcome.is_partial:
-        facts.append(f"PARTIAL: {outcome.finished:,} of {outcome.planned:,} samples")
-    note = ", ".join(facts) + "."
-    return note[0].upper() + note[1:]
-
-
 @dataclass(slots=True)
 class _Found:
     samples: dict[SampleKey, GradedSample]
     violations: dict[SampleKey, str]
     longest: dict[tuple[str, int], _Thinking]
     redrawn: set[tuple[str, int]]
+    examples: Examples
     decoded_tokens: int = 0
     cached_tokens: int = 0
+
+    def read_examples(self) -> list[Example]:
+        """Without those of a failure that was drawn again later."""
+        return [
+            example
+            for example in self.examples
+            if outcome_of(self.samples[SampleKey(example.task_id, example.sample, example.budget)]) is example.outcome
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,28 +209,34 @@ def _cost(folder: RunFolder, found: _Found) -> dict[str, float]:
     }
 
 
-def _read(folder: RunFolder, manifest: Mapping[str, Any]) -> _Found:
-    config, tasks, verdicts = folder.read_config(), folder.read_tasks(), folder.read_verdicts()
+def _read(folder: RunFolder, manifest: Mapping[str, Any], tasks: Mapping[str, Task]) -> _Found:
+    config, verdicts = folder.read_config(), folder.read_verdicts()
     think = manifest["think"]
     markers = ThinkMarkers(tuple(think["open_ids"]), tuple(think["close_ids"]))
-    found = _Found({}, {}, {}, set())
+    found = _Found({}, {}, {}, set(), Examples())
     for generation in folder.read_generations():
         key = generation.key
         found.decoded_tokens += generation.decoded_tokens
         found.cached_tokens += generation.cached_tokens
         if generation.finish_reason != FinishReason.ERROR:
             _compare(found, generation)
-        violation = check(generation, markers, think["starts_open"], max_answer_tokens=config["max_answer_tokens"])
-        if violation is not None:
-            found.violations[key] = violation
+        if "imported" not in manifest:  # completions of another tool have no ids to count
+            violation = check(generation, markers, think["starts_open"], max_answer_tokens=config["max_answer_tokens"])
+            if violation is not None:
+                found.violations[key] = violation
         if generation.finish_reason == FinishReason.ERROR or key in verdicts:
             found.samples[key] = graded_sample(generation, tasks[key.task_id], verdicts.get(key))
+            found.examples.offer(found.samples[key], generation, tasks[key.task_id], verdicts.get(key))
     return found
 
 
 def graded_sample(generation: Generation, task: Task, verdict: Verdict | None) -> GradedSample:
-    """One generation with its verdict; one that the engine failed on is missing, whatever a verifier would say."""
-    missing = verdict is None or generation.finish_reason == FinishReason.ERROR
+    """One generation with its verdict.
+
+    It is missing if the engine failed on it, whatever a verifier would say, or if the sandbox did: that says nothing
+    about the program and must not count as a wrong one.
+    """
+    missing = verdict is None or generation.finish_reason == FinishReason.ERROR or verdict.rule == Outcome.SANDBOX_ERROR
     return GradedSample(
         key=generation.key,
         level=task.level,
@@ -201,9 +244,16 @@ def graded_sample(generation: Generation, task: Task, verdict: Verdict | None) -
         thinking_tokens=generation.thinking_tokens,
         answer_tokens=generation.answer_tokens,
         finish_reason=generation.finish_reason,
-        bound=generation.bound,
+        bound=generation.bound and not (generation.stopped and generation.thinking_tokens < generation.key.budget),
         forced=generation.forced,
         escaped=generation.escaped,
         looped=generation.looped,
         extracted=None if missing else verdict.extracted,
+        form=None if missing else verdict.answer_form or None,
+        probe_tokens=generation.probe_tokens,
+        answer_confidence=generation.answer_confidence,
+        thinking_confidence=generation.thinking_confidence,
+        injected_thinking=generation.injected_thinking,
+        injected_answer=generation.injected_answer,
+        seconds=generation.timings.total_s or None,
     )

@@ -95,6 +95,12 @@ class Generation:
     cached_tokens: int  # prompt tokens of the requests behind it found in the prefix cache
     timings: Timings = field(default_factory=Timings)
     error: str | None = None
+    stopped: bool = False  # a policy ended the thinking, at this budget or a smaller one
+    probe_tokens: int = 0  # answers that a policy asked for at smaller budgets
+    answer_confidence: float | None = (
+        None  # mean probability of the answer's tokens, if the run stores log-probabilities
+    )
+    thinking_confidence: float | None = None  # the lowest mean log-probability of a stretch of the thinking, likewise
 
     @property
     def thinking_tokens(self) -> int:
@@ -106,16 +112,33 @@ class Generation:
         return sum(end - start for start, end in self.injected)
 
     @property
+    def injected_thinking(self) -> int:
+        """Of the thinking tokens, those that were injected."""
+        return sum(_overlap(span, section) for span in self.injected for section in self.thinking)
+
+    @property
+    def injected_answer(self) -> int:
+        """Of the answer tokens, those that were injected."""
+        if self.answer_start is None:
+            return 0
+        return sum(_overlap(span, (self.answer_start, len(self.completion_ids))) for span in self.injected)
+
+    @property
     def answer_tokens(self) -> int:
         return 0 if self.answer_start is None else len(self.completion_ids) - self.answer_start
+
+
+def _overlap(one: Span, other: Span) -> int:
+    return max(0, min(one[1], other[1]) - max(one[0], other[0]))
 
 
 @dataclass(frozen=True, slots=True)
 class CurvePoint:
     """Accuracy at one budget, with its denominator and everything that could explain it away.
 
-    `low` and `high` bound the 95 % interval. Shares are of `n_samples`. Samples that the engine failed to
-    produce are in `n_missing` and in no rate.
+    `low` and `high` bound the 95 % interval of this point alone; `band_low` and `band_high` bound a band that holds the
+    whole curve with 95 %. Shares are of `n_samples`. Samples that the engine failed to produce are in `n_missing` and
+    in no rate.
     """
 
     model: str
@@ -129,7 +152,9 @@ class CurvePoint:
     accuracy: float
     low: float
     high: float
-    interval: str  # how the interval was made: bootstrap or wilson
+    band_low: float
+    band_high: float
+    interval: str  # how the interval was made: wilson, or none without any sample
     tokens_mean: float
     tokens_median: float
     tokens_p95: float

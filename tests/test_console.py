@@ -12,10 +12,10 @@ from reasoning.types import NO_LIMIT, CurvePoint
 
 POINT = CurvePoint(
     model="m", task_set="t", method="forced answer", vote="none", budget=10_000, n_tasks=4, n_samples=1_200,
-    n_missing=0, accuracy=0.725, low=0.681, high=0.7649, interval="bootstrap", tokens_mean=8_123.4,
-    tokens_median=8_000.0, tokens_p95=9_999.0, thinking_mean=8_000.0, answer_mean=123.4, bound_share=0.31,
-    no_answer_share=0.02, escaped_share=0.0, looped_share=0.0, wrong_share=0.2, finished_wrong_share=0.1,
-    verifier_failed_share=0.0,
+    n_missing=0, accuracy=0.725, low=0.681, high=0.7649, band_low=0.67, band_high=0.78, interval="wilson",
+    tokens_mean=8_123.4, tokens_median=8_000.0, tokens_p95=9_999.0, thinking_mean=8_000.0, answer_mean=123.4,
+    bound_share=0.31, no_answer_share=0.02, escaped_share=0.0, looped_share=0.0, wrong_share=0.2,
+    finished_wrong_share=0.1, verifier_failed_share=0.0,
 )  # fmt: skip
 
 

@@ -21,6 +21,18 @@ RECORDS = [{"n": number, "text": "ä\n" * number} for number in range(6)]
 LINES = b"".join((json.dumps(r, ensure_ascii=False, separators=(",", ":")) + "\n").encode() for r in RECORDS)
 
 
+@pytest.mark.parametrize("text", ["", 'a ,"long": b', '\\",\\"long\\":', '"}'])
+def test_what_is_not_needed_is_not_parsed(tmp_path, text):
+    path = tmp_path / "log.jsonl"
+    write_json_lines(path, [{"n": 1, "said": text, "long": [1, 2], "more": {"n": 2}}, {"n": 2}])
+    assert list(read_json_lines(path, before="long")) == [{"n": 1, "said": text}, {"n": 2}]
+    path.write_text('{"n": 1, "said": "x", "long": [1]}\n')  # not written here: read as it is
+    assert list(read_json_lines(path, before="long")) == [{"n": 1, "said": "x", "long": [1]}]
+    path.write_text('{"n":1,"long":[1,\n{"n":2}\n')
+    with pytest.raises(StoredDataError, match="line 1"):
+        list(read_json_lines(path, before="long"))
+
+
 @given(cut=st.integers(0, len(LINES)), padding=st.sampled_from([0, 70_000]))
 def test_a_file_cut_anywhere_keeps_its_whole_lines_and_goes_on(tmp_path_factory, cut, padding):
     path = tmp_path_factory.mktemp("cut") / "log.jsonl"

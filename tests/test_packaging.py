@@ -17,7 +17,6 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("reasoning", "verifiers", "rl", "eval")
 HEAVY = ("torch", "vllm", "trl", "transformers", "matplotlib", "sympy", "math_verify", "datasets", "pandas")
-EVALUATES_TEXT = ("eval", "exec", "compile", "sympify", "parse_expr", "parse_latex")
 WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".npz", ".gguf")
 NOT_OURS = re.compile(r"\.(?!ci$)|(?:runs|build|dist)$|.*\.egg-info$")
 LEAK = re.compile(
@@ -99,14 +98,6 @@ def test_importing_the_spine_loads_nothing_heavy(tmp_path):
     assert (result.returncode, result.stdout.split()) == (0, []), result.stderr
 
 
-def test_no_source_evaluates_text():
-    calls = [f"{place} {ast.unparse(node.func)}" for place, node in nodes(ast.Call)]
-    assert len(calls) > 100
-    # A bare name, or a function of sympy: `model.eval()` and `re.compile()` are other things.
-    pattern = re.compile(rf" (?:sympy\.(?:\w+\.)*|builtins\.)?(?:{'|'.join(EVALUATES_TEXT)})$")
-    assert [call for call in calls if pattern.search(call)] == []
-
-
 def test_no_registry_host_and_no_path_of_a_machine():
     texts = {path: path.read_text(errors="ignore") for path in repository_files() if path.stat().st_size < 1_000_000}
     assert ROOT / "pyproject.toml" in texts
@@ -159,6 +150,7 @@ def test_wheel_ships_every_module_and_the_bundled_model(tmp_path):
     subprocess.run([sys.executable, "-m", "pip", "wheel", *options, str(copy)], check=True, timeout=100)
     (wheel,) = tmp_path.glob("reasoning_harness-*.whl")
     shipped = zipfile.ZipFile(wheel).namelist()
-    in_tree = {str(path.relative_to(ROOT)) for path in (*sources(), *(ROOT / "reasoning/pocket").iterdir())}
+    data = (*(ROOT / "reasoning/pocket").iterdir(), *(ROOT / "eval").glob("*.j2"))
+    in_tree = {str(path.relative_to(ROOT)) for path in (*sources(), *data)}
     assert in_tree <= set(shipped)
     assert {name.split("/")[0] for name in shipped if ".dist-info/" not in name} == set(PACKAGES)

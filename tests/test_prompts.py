@@ -161,7 +161,7 @@ def test_own_closings():
     assert closing_from("it is</think>\n").ids(tokenizer, markers) == it + close + ids_of(tokenizer, "\n")
     magistral = ThinkMarkers((77,), (78,))
     assert closing_from("it is[/THINK]").ids(tokenizer, magistral) == (*it, 78)
-    with pytest.raises(PromptError, match="bare, qwen, s1, boxed, none"):
+    with pytest.raises(PromptError, match="bare, qwen, s1, boxed, code, none"):
         closing_from("boxd")
     with pytest.raises(PromptError, match="use --closing bare"):
         closing_from("qwen").ids(tokenizer, markers)  # words that are not in this vocabulary

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from reasoning.budget.early_exit import EarlyExit
 from reasoning.budget.room import check_room, most_steps, thinking_room, trace_tokens
 from reasoning.budget.rows import generation, timings_of
 from reasoning.budget.sampling import Sampling, Waits, derive_seed
@@ -65,7 +66,7 @@ class BudgetController:
     context has to hold, and a budget for which it cannot is refused. `NO_LIMIT` is cut where the context ends.
 
     `concurrency` is how many requests the engine runs at once: traces beyond that wait here, so that a fork never
-    queues behind them and finds its prefix still cached.
+    queues behind them and finds its prefix still cached. `early_exit` may stop a sample at any of its budgets.
     """
 
     def __init__(
@@ -82,6 +83,7 @@ class BudgetController:
         seed: int,
         waits: Waits,
         concurrency: int,
+        early_exit: EarlyExit | None = None,
     ) -> None:
         self._engine = engine
         self._tokenizer = tokenizer
@@ -95,6 +97,7 @@ class BudgetController:
         self._wait_limit = waits.times
         self._wait_ids = tuple(tokenizer.encode(waits.text, add_special_tokens=False))
         self._concurrency = concurrency
+        self._early_exit = early_exit
         self._waiting: deque[_Sample] = deque()
         self._traces: dict[str, _Sample] = {}
         self._forks: dict[str, _Fork] = {}
@@ -140,6 +143,8 @@ class BudgetController:
             )
         )
         self._unfinished += len(owed)
+        if self._early_exit is not None:
+            self._early_exit.expect(task_id, sample, owed)
 
     def step(self) -> list[Generation]:
         """Run the engine once; the generations that finished. Budgets that share a completion come in the same call."""
@@ -193,7 +198,8 @@ class BudgetController:
             self._end_trace(sample, output, FinishReason.ERROR)
             return
         stopped = output.stop_reason is StopReason.STOP  # the last id ends the text and is no part of the thinking
-        trace.ids.extend(output.new_ids[:-1] if stopped else output.new_ids)
+        sampled = len(output.new_ids) - stopped
+        trace.extend(output.new_ids[:sampled], output.logprobs[:sampled])
         extended = False
         while sample.owed and (event := trace.advance(output.finished)) is not None:
             if event is Event.THOUGHT:
@@ -210,7 +216,7 @@ class BudgetController:
             self._forget_trace(sample)
             self._request_trace(sample, f"wait:{sample.waits}")
         elif stopped:
-            trace.ids.append(output.new_ids[-1])
+            trace.extend(output.new_ids[-1:], output.logprobs[-1:])
             self._end_trace(sample, output, FinishReason.UNCLOSED if trace.inside else FinishReason.ANSWERED)
         elif output.finished:
             error = f"the engine ended a trace after {len(trace.ids):,} of {sample.max_tokens:,} tokens"
@@ -233,7 +239,8 @@ class BudgetController:
         """Finish a forced answer. Its thinking is spent: where it opens another section, the answer ends."""
         trace, limit = fork.trace, fork.trace.thinking
         stopped = output.stop_reason is StopReason.STOP
-        trace.ids.extend(output.new_ids[:-1] if stopped else output.new_ids)
+        sampled = len(output.new_ids) - stopped
+        trace.extend(output.new_ids[:sampled], output.logprobs[:sampled])
         while trace.thinking == limit and trace.advance(final=True) is not None:
             pass
         reason = FinishReason.ANSWER_LENGTH
@@ -241,7 +248,7 @@ class BudgetController:
             trace.drop_section()
             reason = FinishReason.REOPENED
         elif stopped and not trace.capped:
-            trace.ids.append(output.new_ids[-1])
+            trace.extend(output.new_ids[-1:], output.logprobs[-1:])
             reason = FinishReason.ANSWERED
         if output.stop_reason is StopReason.ERROR:
             reason = FinishReason.ERROR
@@ -282,13 +289,24 @@ class BudgetController:
             timings=timings_of(sample.started, output),
             error=output.error if output else None,
         )
-        for budget in budgets:
-            booked = budget == sample.largest
-            self._finished.append(
-                replace(
-                    row,
-                    key=replace(row.key, budget=budget),
-                    decoded_tokens=row.decoded_tokens + (sample.decoded if booked else 0),
-                    cached_tokens=row.cached_tokens + (sample.cached if booked else 0),
-                )
+        rows = [replace(row, key=replace(row.key, budget=budget)) for budget in budgets]
+        if budgets[-1] == sample.largest:
+            rows[-1] = replace(
+                rows[-1],
+                decoded_tokens=row.decoded_tokens + sample.decoded,
+                cached_tokens=row.cached_tokens + sample.cached,
             )
+        if self._early_exit is not None:
+            rows, stopped = self._early_exit.add(rows, sample.decoded, sample.cached)
+            if stopped:
+                self._drop(sample)
+        self._finished += rows
+
+    def _drop(self, sample: _Sample) -> None:
+        """Whatever still runs for a sample that was stopped is not needed."""
+        sample.owed.clear()
+        if self._traces.get(sample.request_id) is sample:
+            self._forget_trace(sample)
+        for request_id in [request_id for request_id, fork in self._forks.items() if fork.sample is sample]:
+            del self._forks[request_id]
+            self._engine.abort(request_id)

@@ -6,6 +6,7 @@ import time
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from reasoning.budget.confidence import answer_confidence, thinking_confidence
 from reasoning.budget.loops import WINDOW, ends_in_loop
 from reasoning.budget.trace import Trace
 from reasoning.engine.base import Output
@@ -58,12 +59,18 @@ def generation(
         cached_tokens=cached_tokens,
         timings=timings,
         error=error,
+        answer_confidence=None if answer_start is None else answer_confidence(trace.logprobs[answer_start:]),
+        thinking_confidence=thinking_confidence(_of_thinking(trace)),
     )
 
 
 def _thinking_tail(trace: Trace) -> list[int]:
     """The end of the thinking, over all sections: its last `WINDOW` tokens, and maybe more."""
     return list(chain.from_iterable(trace.ids[max(start, end - WINDOW) : end] for start, end in trace.sections))
+
+
+def _of_thinking(trace: Trace) -> list[float]:
+    return list(chain.from_iterable(trace.logprobs[start:end] for start, end in trace.sections))
 
 
 def _decode(tokenizer: PreTrainedTokenizerBase, ids: Ids, *, skip_special_tokens: bool) -> str:

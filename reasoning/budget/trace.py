@@ -6,8 +6,10 @@ of anything else, or a marker. Ids that may be the beginning of a marker stay un
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
+from math import nan
 
 from reasoning.prompts import Ids, ThinkMarkers, find
 from reasoning.types import Span
@@ -35,6 +37,7 @@ class Trace:
     inside: bool  # thinking
     allowance: int
     ids: list[int] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)  # one an id; NaN: injected, or the engine gives none
     sections: list[Span] = field(default_factory=list)  # in order; the last one is growing while `inside`
     injected: list[Span] = field(default_factory=list)
     thinking: int = 0  # settled thinking tokens
@@ -49,6 +52,11 @@ class Trace:
     @property
     def capped(self) -> bool:
         return self.allowance <= 0
+
+    def extend(self, ids: Ids, logprobs: Sequence[float] = ()) -> None:
+        """Add ids that the model sampled."""
+        self.ids.extend(ids)
+        self.logprobs.extend(logprobs or (nan,) * len(ids))
 
     def advance(self, final: bool = False) -> Event | None:
         """Settle the next run or marker. None: nothing more can be told, or, when `final`, nothing is left."""
@@ -79,6 +87,7 @@ class Trace:
         return replace(
             self,
             ids=self.ids[:at],
+            logprobs=self.logprobs[:at],
             sections=[*self.sections[:-1], (start, at)],
             injected=[(first, min(last, at)) for first, last in self.injected if first < at],
             thinking=thinking,
@@ -95,6 +104,7 @@ class Trace:
     def inject_wait(self, wait: Ids) -> None:
         """Take back the closing marker that was just settled, and all behind it; the thinking goes on with `wait`."""
         del self.ids[self.sections[-1][1] :]
+        del self.logprobs[len(self.ids) :]
         self._inject(wait)
         self._think(len(wait))
         self.inside = True
@@ -131,11 +141,12 @@ class Trace:
 
     def _truncate(self, at: int) -> None:
         del self.ids[at:]
+        del self.logprobs[at:]
         self.settled = at
 
     def _inject(self, ids: Ids) -> None:
         start = len(self.ids)
-        self.ids.extend(ids)
+        self.extend(ids)
         self.settled = len(self.ids)
         self.injected.append((start, self.settled))
 

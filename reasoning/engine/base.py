@@ -65,7 +65,8 @@ class Output:
     """New ids of one request since its last output.
 
     `cached_tokens`, of its prompt, come with the first output and are 0 in all others, so that they are known of
-    requests that are aborted, too. `timings` come with the last one.
+    requests that are aborted, too. `timings` come with the last one. `logprobs`, in nats, one a new id, as it was
+    sampled (temperature and top-p applied), are there only if the engine was started to give them.
     """
 
     request_id: str
@@ -75,6 +76,7 @@ class Output:
     cached_tokens: int = 0
     timings: RequestTimings | None = None
     error: str | None = None
+    logprobs: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

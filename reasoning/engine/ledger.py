@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Protocol
+from typing import Any, Protocol
 
 from reasoning.engine.base import Output, RequestTimings, StopReason
 
@@ -37,6 +37,7 @@ class CoreOutput(Protocol):
     finish_reason: object | None  # prints as "stop", "length" and others
     events: list[CoreEvent] | None  # since the request's last output
     prefill_stats: PrefillStats | None  # with the first ids
+    new_logprobs: Any  # LogprobsLists, the sampled token in its first column; None unless asked for
 
 
 @dataclass(slots=True)
@@ -47,6 +48,7 @@ class Entry:
     flush_at: int  # pending ids that make an output
     added: float
     pending: list[int] = field(default_factory=list)
+    pending_logprobs: list[float] = field(default_factory=list)
     pending_cached: int = 0  # cached tokens of the prompt that no output told yet
     scheduled: float | None = None
     first_token: float | None = None
@@ -54,8 +56,14 @@ class Entry:
 
     def flush(self) -> Output:
         """What is pending, as an output of a request that goes on."""
-        output = Output(self.id, tuple(self.pending), finished=False, cached_tokens=self.pending_cached)
-        self.pending, self.pending_cached = [], 0
+        output = Output(
+            self.id,
+            tuple(self.pending),
+            finished=False,
+            cached_tokens=self.pending_cached,
+            logprobs=tuple(self.pending_logprobs),
+        )
+        self.pending, self.pending_logprobs, self.pending_cached = [], [], 0
         return output
 
     def timings(self, now: float) -> RequestTimings:
@@ -70,7 +78,8 @@ class Entry:
 class Ledger:
     """The requests inside the engine, and totals over all there ever were, aborted ones included."""
 
-    def __init__(self) -> None:
+    def __init__(self, logprobs: bool = False) -> None:
+        self._logprobs = logprobs
         self.preemptions = 0
         self.cached_tokens = 0
         self.prompt_tokens = 0
@@ -114,6 +123,8 @@ class Ledger:
             if entry.first_token is None:
                 self._book_prefill(entry, new, now)
             entry.pending += new.new_token_ids
+            if self._logprobs:
+                entry.pending_logprobs += new.new_logprobs.logprobs[:, 0].tolist()
             if new.finish_reason is not None:
                 outputs.append(self._close(new.request_id, entry, str(new.finish_reason), now))
             elif len(entry.pending) >= entry.flush_at:

@@ -24,6 +24,7 @@ class _Sequence:
     request: Request
     continuation: tuple[int, ...]
     stop_reason: StopReason
+    logprobs: tuple[float, ...]
     added: int
     prefixes: list[int] = field(default_factory=list)  # hashes of its ids up to the end of each whole block
     started: int = 0
@@ -56,8 +57,12 @@ class ScriptedEngine:
         step_tokens: int = 1,
         max_running: int = 256,
         fail_at_step: int | None = None,
+        logprob: Callable[[Request, int], float] | None = None,
     ) -> None:
-        """Each step gives every running request `step_tokens` ids. Step `fail_at_step` (from 1) raises EngineError."""
+        """Each step gives every running request `step_tokens` ids. Step `fail_at_step` (from 1) raises EngineError.
+
+        `logprob` is that of the id at a place of a continuation; without it there are none.
+        """
         self.max_model_len = max_model_len
         self.requests: list[Request] = []
         self.aborted: list[str] = []
@@ -66,6 +71,7 @@ class ScriptedEngine:
         self._step_tokens = step_tokens
         self._max_running = max_running
         self._fail_at_step = fail_at_step
+        self._logprob = logprob
         self._waiting: deque[_Sequence] = deque()
         self._running: list[_Sequence] = []
         self._refused: list[Output] = []
@@ -78,7 +84,9 @@ class ScriptedEngine:
         self.requests.append(request)
         reason = refusal(request, self.max_model_len)
         if reason is None:
-            self._waiting.append(_Sequence(request, *self._continue(request), added=self._steps))
+            ids, stop_reason = self._continue(request)
+            logprobs = tuple(self._logprob(request, place) for place in range(len(ids))) if self._logprob else ()
+            self._waiting.append(_Sequence(request, ids, stop_reason, logprobs, added=self._steps))
         else:
             self._refused.append(Output(request.id, (), finished=True, stop_reason=StopReason.ERROR, error=reason))
 
@@ -173,6 +181,7 @@ class ScriptedEngine:
             sequence.continuation[sequence.reported : sequence.produced],
             finished=False,
             cached_tokens=0 if sequence.reported else sequence.cached_tokens,
+            logprobs=sequence.logprobs[sequence.reported : sequence.produced],
         )
         sequence.reported = sequence.produced
         if not sequence.finished:

@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,17 +49,27 @@ class VllmEngine:
     """
 
     def __init__(
-        self, model: str, settings: EngineSettings, max_model_len: int, seed: int = 0, log: Path | None = None
+        self,
+        model: str,
+        settings: EngineSettings,
+        max_model_len: int,
+        seed: int = 0,
+        log: Path | None = None,
+        *,
+        logprobs: bool = False,
     ) -> None:
         """Load `model` (a folder or a hub name) for requests of at most `max_model_len` tokens, prompt included.
 
-        vLLM's log goes to the file `log`, or to stderr. EngineError when the model does not fit or vLLM refuses it.
+        vLLM's log goes to the file `log`, or to stderr. `logprobs`: outputs carry the log-probability of every id, as
+        it was sampled. EngineError when the model does not fit or vLLM refuses it.
         """
         prepare_environment()
         if log is not None:
             log_to(log)
         self.max_model_len = max_model_len
         self._stream_interval = settings.stream_interval
+        if logprobs:
+            settings = replace(settings, extra={"logprobs_mode": "processed_logprobs", **settings.extra})
         self._log = log
         with self._errors(f"vLLM could not start with {model}"), preload_kept():
             self._config = _vllm_config(model, settings, max_model_len, seed)
@@ -67,7 +78,8 @@ class VllmEngine:
         self._scheduler: Any = self._client.engine_core.scheduler
         self._tasks = self._engine.get_supported_tasks()
         self._vocabulary = self._config.model_config.get_vocab_size()
-        self._ledger = Ledger()
+        self._logprobs = logprobs
+        self._ledger = Ledger(logprobs)
         self._refused: list[Output] = []
         self._started = time.monotonic()
         self._steps = self._steps_sampled = 0
@@ -207,6 +219,7 @@ class VllmEngine:
                 min_p=request.min_p,
                 seed=request.seed,
                 max_tokens=request.max_tokens,
+                logprobs=0 if self._logprobs else None,  # 0: of the sampled id alone
                 stop_token_ids=list(request.stop_ids),
                 ignore_eos=True,  # the request's stop ids are the only ones
                 detokenize=False,

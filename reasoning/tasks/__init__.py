@@ -13,7 +13,8 @@ from pathlib import Path
 
 from reasoning.tasks import countdown
 from reasoning.tasks.base import TaskError, TaskSpec
-from reasoning.tasks.named import NAMED_SETS, load_hub
+from reasoning.tasks.code_sets import CODE_SETS
+from reasoning.tasks.named import NAMED_SETS, NamedSet, from_rows, load_hub
 from reasoning.tasks.records import READERS, check_verifier, read_records, to_tasks
 from reasoning.types import Task
 
@@ -50,14 +51,15 @@ def _countdown(spec: TaskSpec) -> list[Task]:
     return countdown.tasks(spec.levels, count, spec.split, spec.seed, spec.prompt)
 
 
-def _named(spec: TaskSpec, *, name: str) -> list[Task]:
-    named = NAMED_SETS[name]
+def _named(spec: TaskSpec, *, name: str, named: NamedSet) -> list[Task]:
     verifier = spec.verifier or named.verifier
     check_verifier(verifier, name)
     if spec.path is None:
         records, source = load_hub(name, named, spec.split, spec.revision), named.hub
     else:
         records, source = read_records(Path(spec.path)), spec.path
+        if name in CODE_SETS:
+            records = from_rows(name, named, records, spec.split)
     return _limited(to_tasks(records, source, verifier), spec)
 
 
@@ -77,5 +79,5 @@ def _limited(tasks: list[Task], spec: TaskSpec) -> list[Task]:
 
 TASKS: dict[str, Callable[[TaskSpec], list[Task]]] = {
     "countdown": _countdown,
-    **{name: partial(_named, name=name) for name in NAMED_SETS},
+    **{name: partial(_named, name=name, named=named) for name, named in (NAMED_SETS | CODE_SETS).items()},
 }

@@ -7,7 +7,7 @@ Ids are made from what identifies a problem in its source, so local copies and t
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,11 +45,20 @@ def load_hub(name: str, named: NamedSet, split: str, revision: str | None) -> It
                 "Check the network, or give a local file of id, problem and answer with --data.path"
             ) from error
         for number, row in enumerate(rows):
-            place = f"{named.hub}, row {number}"
-            try:
-                yield place, named.to_record(row, number, split, config)
-            except (KeyError, TypeError, ValueError) as error:
-                raise TaskError(f"{place}: not the fields that were expected of {name}: {error!r}") from error
+            yield _placed(name, named, f"{named.hub}, row {number}", row, number, split, config)
+
+
+def from_rows(name: str, named: NamedSet, rows: Iterable[Placed], split: str) -> Iterator[Placed]:
+    """The records of a local copy, which may hold the rows of the source or records already."""
+    for number, (place, row) in enumerate(rows):
+        yield (place, row) if "problem" in row else _placed(name, named, place, row, number, split, named.configs[0])
+
+
+def _placed(name: str, named: NamedSet, place: str, row: Row, number: int, split: str, config: str | None) -> Placed:
+    try:
+        return place, named.to_record(row, number, split, config)
+    except (KeyError, TypeError, ValueError) as error:
+        raise TaskError(f"{place}: not the fields that were expected of {name}: {error!r}") from error
 
 
 def _gsm8k(row: Row, number: int, split: str, config: str | None) -> Record:

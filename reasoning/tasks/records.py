@@ -1,7 +1,8 @@
 """Tasks from a user's own file: JSONL, CSV or Parquet.
 
 The fields are `id`, `problem`, `answer`, and optionally `verifier` and `level`. A `countdown` record also needs
-`numbers`, a list. Every complaint names the file and the line, or the row of a Parquet file.
+`numbers`, a list. A record with `tests` is a code task, which `reasoning.tasks.code` describes: it needs no `answer`.
+Every complaint names the file and the line, or the row of a Parquet file.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from reasoning.tasks.base import TaskError
+from reasoning.tasks.code import ANSWER_FORM, REFERENCE, code_meta
 from reasoning.types import Task
 from verifiers import VERIFIERS
 
@@ -61,18 +63,25 @@ def check_verifier(name: str, place: str) -> None:
 
 
 def _to_task(place: str, record: Record, verifier: str) -> Task:
-    name = _text(place, record, "verifier") if record.get("verifier") else verifier
+    default = verifier if record.get("tests") is None else "code"
+    name = _text(place, record, "verifier") if record.get("verifier") else default
     check_verifier(name, place)
     missing = [field for field in _META.get(name, ()) if not isinstance(record.get(field), list)]
     if missing:
         raise TaskError(f"{place}: the verifier '{name}' needs the list '{missing[0]}'")
+    if name == "code":
+        meta, reference = code_meta(place, record), REFERENCE
+        form = ANSWER_FORM[meta["tests"]["type"]]
+    else:
+        meta, reference = {field: record[field] for field in _META.get(name, ())}, _text(place, record, "answer")
+        form = _ANSWER_FORM.get(name, "")
     return Task(
         id=_text(place, record, "id"),
-        prompt=({"role": "user", "content": _text(place, record, "problem") + _ANSWER_FORM.get(name, "")},),
-        reference=_text(place, record, "answer"),
+        prompt=({"role": "user", "content": _text(place, record, "problem") + form},),
+        reference=reference,
         verifier=name,
         level=_text(place, record, "level") if record.get("level") is not None else None,
-        meta={field: record[field] for field in _META.get(name, ())},
+        meta=meta,
     )
 
 

@@ -105,3 +105,18 @@ def test_an_answer_beyond_its_cap(rows, run):
     assert "an answer of 2 tokens, 1 over the cap" in (
         check(worded, SINGLE, starts_open=True, max_answer_tokens=1) or ""
     )
+
+
+def test_a_policy_may_stop_before_the_budget_but_not_behind_it(rows):
+    early = replace(rebudget(rows[4], 9), stopped=True)
+    assert check(early, SINGLE, starts_open=True, max_answer_tokens=8) is None
+    assert "short of the budget" in (check(rebudget(rows[4], 9), SINGLE, starts_open=True, max_answer_tokens=8) or "")
+    late = replace(rebudget(rows[4], 3), stopped=True)
+    assert "1 over the budget" in (check(late, SINGLE, starts_open=True, max_answer_tokens=8) or "")
+
+
+@pytest.mark.parametrize("spans", [((0, 4), (4, 10)), ((0, 0), (0, 10)), ((0, 10), (10, 10))])
+def test_spans_count_by_the_ids_in_them(rows, spans):
+    assert check(replace(rows[12], thinking=spans), SINGLE, starts_open=True, max_answer_tokens=8) is None
+    wrong = replace(rows[12], thinking=((0, 4), (2, 10)))
+    assert "spans say 12 tokens, its ids say 10" in (check(wrong, SINGLE, starts_open=True, max_answer_tokens=8) or "")

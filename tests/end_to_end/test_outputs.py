@@ -30,7 +30,7 @@ Run = Callable[..., Outcome]
 
 def test_the_numbers_are_those_of_plain_counting(folder):
     found = read_json(folder / "results.json")
-    assert (found["schema"], found["status"], found["planned"], found["finished"]) == (1, "complete", 128, 128)
+    assert (found["schema"], found["status"], found["planned"], found["finished"]) == (2, "complete", 128, 128)
     assert [(point["budget"], point["label"]) for point in found["points"]] == [
         (0, "0"), (8, "8"), (16, "16"), (None, "none"),
     ]  # fmt: skip

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from reasoning import report, score
+from reasoning.compare import what_is_measured
 from reasoning.files import read_json, write_json, write_json_lines
+from reasoning.pages import line_names
 from reasoning.run_folder import RunFolder
 from reasoning.summary import plot, summarise
 from tests.end_to_end.conftest import Outcome, arguments, cost, lines, results, verdicts
@@ -84,28 +87,85 @@ def test_a_budget_that_was_not_honoured_is_exit_code_3(folder, run: Run, command
 
 def test_report_compares_runs(folder, model, tmp_path, run: Run):
     other = tmp_path / "other"
-    assert run(arguments(model, other, "--seed", "1", "--quiet")).code == 0
+    assert run(arguments(model, other, "--closing", "none", "--quiet")).code == 0
     outcome = run([str(folder), str(other)], report.main)
     assert outcome.code == 0
-    assert "these runs are on different tasks" in outcome.out
+    assert "All 16 tasks are common to the runs." in outcome.out
+    assert "closing none against closing bare at 8 (-" in outcome.out, "without an answer what is cut is never right"
     assert f"comparison:   {folder}/plots/comparison.png" in outcome.out
     series = read_json(folder / "plots" / "comparison.json")["series"]
-    assert [line["name"] for line in series] == ["finished", "other"]
+    assert [line["name"] for line in series] == ["closing bare", "closing none"]
+    contrasts = read_json(folder / "plots" / "difference.json")["contrasts"]
+    assert [contrast["budget"] for contrast in contrasts] == [8, 16, None], "only one of them has budget 0"
+    own, others = ([point["accuracy"] for point in results(one)["points"]] for one in (folder, other))
+    assert [c["delta"] for c in contrasts] == pytest.approx([b - a for a, b in zip(own[1:], others, strict=True)])
+    page = (folder / "comparison.html").read_text("utf-8")
+    assert "All 16 tasks are common to the runs." in page
+    assert page.count("data:image/svg+xml;base64,") == 2
+
+
+def test_report_compares_the_tasks_in_common(folder, model, tmp_path, run: Run):
+    fewer, others = tmp_path / "fewer", tmp_path / "others"
+    small = ["--limit", "8", "--budgets", "8", "--samples", "1", "--baseline", "false", "--quiet"]
+    assert run(arguments(model, fewer, *small)).code == 0
+    outcome = run([str(folder), str(fewer)], report.main)
+    common = read_json(folder / "plots" / "comparison.json")["series"][0]["points"][0]["n_tasks"]
+    assert (outcome.code, 0 < common < 16) == (0, True)
+    words = f"Compared on the {common} tasks that all runs have (of finished 16, fewer 8)."
+    assert words in outcome.out
+    assert "fewer is finished again" not in outcome.out
+    assert run(arguments(model, others, *small, "--seed", "1")).code == 0
+    refused = run([str(folder), str(others)], report.main)
+    assert refused.code == 2
+    assert (
+        "these runs have no task in common (finished: countdown, 16 tasks, others: countdown, 8 tasks)" in refused.err
+    )
+
+
+def test_a_comparison_marks_an_unfinished_run_and_needs_results(folder, tmp_path, run: Run):
+    half = Path(shutil.copytree(folder, tmp_path / "half"))
+    stored = lines(half / "traces.jsonl")
+    write_json_lines(half / "traces.jsonl", stored[: len(stored) // 2])
+    assert run([str(folder), str(half)], report.main).code == 0
+    assert read_json(folder / "plots" / "comparison.json")["title"].startswith("PARTIAL RUN: ")
+    assert "half: partial run: " in (folder / "comparison.html").read_text("utf-8")
+    write_json_lines(half / "traces.jsonl", [])
+    assert f"{half} has no result to compare yet" in run([str(folder), str(half)], report.main).err
+
+
+def test_the_same_run_again_shows_the_noise(folder, tmp_path, run: Run):
+    again = Path(shutil.copytree(folder, tmp_path / "again"))
+    outcome = run([str(folder), str(again)], report.main)
+    assert (
+        "again is finished again with the same settings and the same seed: "
+        "what does not reproduce makes a run uncertain by 0.0 points at 0"
+    ) in outcome.out
+    twice = run([str(folder), str(again), f"{again}/../again"], report.main)
+    assert (twice.code, "again/../again is given twice; compare a run with others" in twice.err) == (2, True)
+
+
+def test_what_makes_it_the_same_run_again(folder, tmp_path):
+    again = RunFolder(Path(shutil.copytree(folder, tmp_path / "again")))
+    config, wanted = again.read_config(), what_is_measured(RunFolder(folder))
+    write_json(again.config, config | {"seed": 1, "out": "x", "engine": config["engine"] | {"max_num_seqs": 1}})
+    assert what_is_measured(again) == wanted
+    write_json(again.config, config | {"engine": config["engine"] | {"dtype": "float32"}})
+    assert what_is_measured(again) != wanted
+    write_json(again.config, config)
+    again.update_manifest(model_sha256="0")
+    assert what_is_measured(again) != wanted
 
 
 def test_lines_are_named_after_what_tells_the_runs_apart(folder, tmp_path, monkeypatch):
-    def names(*folders: Path) -> list[str]:
-        runs = [(path, summarise(RunFolder(path)).results) for path in folders]
-        return [line["name"] for line in read_json(plot(runs, tmp_path / "comparison")[2])["series"]]
-
-    same_name = Path(shutil.copytree(folder, tmp_path / "again" / folder.name))
-    other_model = Path(shutil.copytree(folder, tmp_path / "other"))
-    config = read_json(other_model / "config.json")
-    write_json(other_model / "config.json", config | {"model": "hub/large"})
+    found = summarise(RunFolder(folder)).results
+    larger = replace(found, run={**found.run, "model": "large"})
     monkeypatch.chdir(folder)
-    assert names(Path("."), other_model) == ["tiny", "large"]
-    assert names(Path("."), same_name) == [".", str(same_name)]
-    assert names(Path("."), same_name.rename(tmp_path / "third")) == ["finished", "third"]
+    same_name = tmp_path / "again" / folder.name
+    assert line_names([(Path("."), found), (tmp_path / "other", larger)]) == ["tiny", "large"]
+    assert line_names([(Path("."), found), (same_name, found)]) == [".", str(same_name)]
+    assert line_names([(Path("."), found), (tmp_path / "third", found)]) == ["finished", "third"]
+    drawn = read_json(plot([(folder, found), (tmp_path / "other", larger)], tmp_path / "comparison")[2])["series"]
+    assert [line["name"] for line in drawn] == ["tiny", "large"]
 
 
 def test_score_and_report_need_a_run(tmp_path, run: Run):

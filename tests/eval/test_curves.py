@@ -48,7 +48,8 @@ def test_one_point_by_hand():
     assert (point.budget, point.n_tasks, point.n_samples, point.n_missing) == (100, 3, 6, 1)
     assert point.accuracy == pytest.approx(1 / 6)  # tasks: 1/2, 0, 0
     assert point.low <= point.accuracy <= point.high
-    assert point.interval == "bootstrap"
+    assert point.interval == "wilson"
+    assert (point.band_low, point.band_high) == (point.low, point.high)  # one point is its own band
     assert point.tokens_mean == pytest.approx((100 + 110 + 110 + 100 + 60 + 110) / 6)
     assert point.tokens_median == 105
     assert point.tokens_p95 == 110

@@ -31,7 +31,9 @@ def point(budget, accuracy, tokens, bound, **changes):
         accuracy=accuracy,
         low=max(0.0, accuracy - 0.04),
         high=min(1.0, accuracy + 0.04),
-        interval="bootstrap",
+        band_low=max(0.0, accuracy - 0.05),
+        band_high=min(1.0, accuracy + 0.05),
+        interval="wilson",
         tokens_mean=tokens,
         tokens_median=tokens,
         tokens_p95=2 * tokens,
@@ -110,7 +112,7 @@ def test_files(tmp_path):
     assert [path.name for path in paths] == ["Qwen3-0.6B.png", "Qwen3-0.6B.svg", "Qwen3-0.6B.json"]
     header = paths[0].read_bytes()[:24]
     assert header[:8] == b"\x89PNG\r\n\x1a\n"
-    assert struct.unpack(">I", header[16:20]) == (1440,)  # 7.2 inches at 200 dots
+    assert struct.unpack(">I", header[16:20]) == (1080,)  # 7.2 inches at 150 dots
 
 
 def test_the_same_points_give_the_same_bytes(tmp_path):
@@ -137,8 +139,8 @@ def test_the_words_of_the_figure(tmp_path):
         assert label in said
     assert numbers["title"] == "How often pocket solves countdown, by thinking budget"
     assert numbers["caption"] == (
-        "countdown: 512 tasks × 1 sample. Label at a point: thinking budget in tokens. Band: 95% interval, bootstrap "
-        "over tasks. Open marker: the budget cut more than 10% of the samples. Method: force. "
+        "countdown: 512 tasks × 1 sample. Label at a point: thinking budget in tokens. Band: 95% interval over "
+        "tasks (Wilson). Open marker: the budget cut more than 10% of the samples. Method: force. "
         "Temperature 1, top-p 0.95."
     )
     assert numbers["caption"] in " ".join(said)
@@ -148,9 +150,8 @@ def test_the_caption_names_what_is_out_of_the_ordinary():
     uneven = curve_caption([replace(THREE[0], n_samples=500, n_missing=12), replace(THREE[1], n_tasks=510)], "")
     assert "510-512 tasks, 500-512 samples a budget. " in uneven
     assert "12 samples missing (engine errors), in no rate." in uneven
-    unanimous = curve_caption(changed(THREE, n_samples=2_048, interval="wilson", bound_share=0.1), "")
+    unanimous = curve_caption(changed(THREE, n_samples=2_048, bound_share=0.1), "")
     assert "512 tasks × 4 samples. " in unanimous
-    assert "(Wilson where all tasks agree)" in unanimous
     assert "Open marker" not in unanimous
 
 

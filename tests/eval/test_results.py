@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -85,6 +87,16 @@ def test_numbers_that_do_not_exist_are_null_in_json_and_empty_in_csv(tmp_path):
     assert (stored["points"][1]["n_samples"], stored["points"][1]["n_missing"]) == (0, 2)
     rows = list(csv.DictReader((tmp_path / "results.csv").open()))
     assert [(row["budget"], row["accuracy"]) for row in rows] == [("8", "1.0"), ("none", "")]
+
+
+def test_the_documented_schema_is_the_one_that_is_written():
+    text = (Path(__file__).parents[2] / "docs" / "results.md").read_text("utf-8")
+    section = text.partition("## results.json, schema ")[2].partition("\n## ")[0]
+    first_cells = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
+    documented = [name for cell in first_cells for name in re.findall(r"`(\w+)`", cell)]
+    written = as_json(results([sample("a", 8)]))
+    assert documented == list(written)
+    assert section.startswith(f"{written['schema']}\n")
 
 
 def test_a_run_without_samples_is_partial_and_has_no_points():

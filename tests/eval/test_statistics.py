@@ -1,8 +1,6 @@
-"""The estimators against brute force, hand-computed numbers, scipy and simulated data."""
+"""Intervals against scipy, hand-computed numbers and simulated data."""
 
-from collections import Counter
-from itertools import combinations
-from math import isnan
+from math import isnan, sqrt
 
 import numpy as np
 import pytest
@@ -10,117 +8,104 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from eval.statistics import majority_at_k, mean_intervals, paired_differences, pass_at_k, unanimous_interval
-
-VOTES = st.lists(st.sampled_from(["right", "a", "b", "c", None]), min_size=1, max_size=8)
-
-
-def majority_by_subsets(votes, k):
-    """The definition, word for word: every subset, ties shared, abstentions drawn but not counted."""
-    won = []
-    for drawn in combinations(votes, k):
-        counts = Counter(vote for vote in drawn if vote is not None)
-        leaders = [vote for vote in counts if counts[vote] == max(counts.values())]
-        won.append(1 / len(leaders) if "right" in leaders else 0.0)
-    return np.mean(won)
+from benchmarks.coverage import Cell, coverage
+from eval.statistics import (
+    Z,
+    difference_interval,
+    mean_intervals,
+    paired_differences,
+    resampled_means,
+    simultaneous_factor,
+)
 
 
-def count(votes):
-    wrong = Counter(vote for vote in votes if vote not in ("right", None))
-    return votes.count("right"), list(wrong.values()), votes.count(None)
-
-
-def test_pass_at_k_by_hand():
-    assert pass_at_k(2, 4, 1) == 0.5
-    assert pass_at_k(2, 4, 2) == pytest.approx(5 / 6)  # of the six pairs only one holds no right sample
-    assert pass_at_k(1, 4, 4) == 1.0
-    assert pass_at_k(0, 4, 4) == 0.0
-
-
-@given(st.lists(st.booleans(), min_size=1, max_size=8), st.data())
-def test_pass_at_k_is_the_mean_over_all_subsets(outcomes, data):
-    k = data.draw(st.integers(1, len(outcomes)))
-    by_subsets = np.mean([any(drawn) for drawn in combinations(outcomes, k)])
-    assert pass_at_k(sum(outcomes), len(outcomes), k) == pytest.approx(by_subsets)
-
-
-def test_pass_at_k_of_many_samples():
-    assert pass_at_k(1, 10_000, 5_000) == pytest.approx(0.5)
-
-
-@pytest.mark.parametrize("k", [0, 5])
-def test_only_samples_that_exist_can_be_drawn(k):
-    with pytest.raises(ValueError, match="between 1 and 4"):
-        pass_at_k(1, 4, k)
-    with pytest.raises(ValueError, match="between 1 and 4"):
-        majority_at_k(1, [1, 1], 1, k)
-
-
-def test_majority_by_hand():
-    assert majority_at_k(2, [2], 0, 2) == pytest.approx((1 + 4 / 2) / 6)  # both right, four ties, both wrong
-    assert majority_at_k(1, [], 1, 1) == 0.5  # an abstention alone elects nobody
-    assert majority_at_k(1, [], 1, 2) == 1.0
-    assert majority_at_k(2, [1, 1], 0, 4) == 1.0
-    assert majority_at_k(1, [1, 1, 1], 0, 4) == 0.25  # four answers share the lead
-
-
-@given(VOTES, st.data())
-def test_majority_is_the_mean_over_all_subsets(votes, data):
-    k = data.draw(st.integers(1, len(votes)))
-    assert majority_at_k(*count(votes), k) == pytest.approx(majority_by_subsets(votes, k))
-
-
-def test_majority_of_many_samples_against_the_hypergeometric_distribution():
-    expected = stats.hypergeom(1000, 520, 127).sf(63)  # two answers, 127 votes: 64 decide
-    assert majority_at_k(520, [480], 0, 127) == pytest.approx(expected)
-
-
-def test_majority_says_where_it_ends():
-    with pytest.raises(ValueError, match="majority@128"):
-        majority_at_k(200, [100], 0, 129)
-
-
-@pytest.mark.parametrize("n_tasks", [1, 5, 30, 512])
-@pytest.mark.parametrize("rate", [0.0, 1.0])
-def test_all_wrong_or_all_right_is_the_wilson_interval(n_tasks, rate):
-    (estimate,) = mean_intervals(np.full((n_tasks, 1), rate))
-    wilson = stats.binomtest(int(rate * n_tasks), n_tasks).proportion_ci(method="wilson")
-    assert (estimate.value, estimate.method) == (rate, "wilson")
+@given(st.integers(1, 300), st.data())
+def test_one_sample_a_task_is_the_wilson_interval(n_tasks, data):
+    right = data.draw(st.integers(0, n_tasks))
+    (estimate,) = mean_intervals(np.repeat([[1.0], [0.0]], [right, n_tasks - right], axis=0))
+    wilson = stats.binomtest(right, n_tasks).proportion_ci(method="wilson")
+    assert (estimate.value, estimate.method, estimate.n_tasks) == (pytest.approx(right / n_tasks), "wilson", n_tasks)
     assert (estimate.low, estimate.high) == pytest.approx((wilson.low, wilson.high))
 
 
-def test_one_task_half_right_is_not_certain():
-    share = 1.959964**2 / (1 + 1.959964**2)
-    assert unanimous_interval(0.5, 1) == pytest.approx((0.5 - share / 2, 0.5 + share / 2))
+@given(st.lists(st.integers(0, 8), min_size=1, max_size=40), st.integers(1, 3))
+def test_right_and_wrong_are_mirror_images_and_the_mean_lies_within(counts, widen):
+    rates = np.array(counts)[:, None] / 8
+    (right,), (wrong,) = mean_intervals(rates, widen=widen), mean_intervals(1 - rates, widen=widen)
+    assert (right.low, right.high) == pytest.approx((1 - wrong.high, 1 - wrong.low))
+    assert 0.0 <= right.low <= right.value + 1e-12
+    assert right.value - 1e-12 <= right.high <= 1.0
 
 
-def test_bootstrap_agrees_with_scipy():
-    rates = np.random.default_rng(7).beta(0.5, 0.5, size=(40, 1))
-    (ours,) = mean_intervals(rates)
-    theirs = stats.bootstrap((rates[:, 0],), np.mean, method="percentile", n_resamples=10_000, rng=1)
-    assert ours.value == pytest.approx(rates.mean())
-    assert (ours.low, ours.high) == pytest.approx(theirs.confidence_interval, abs=0.006)
+def test_many_tasks_have_the_normal_interval_of_their_spread():
+    rates = np.random.default_rng(3).random((3_000, 1))
+    (estimate,) = mean_intervals(rates)
+    assert (estimate.high - estimate.low) / 2 == pytest.approx(Z * rates.std() / sqrt(len(rates)), rel=0.01)
 
 
-def test_the_curve_is_resampled_as_one():
-    rates = np.random.default_rng(3).random((25, 3))
-    together = mean_intervals(rates, seed=5)
-    apart = [mean_intervals(rates[:, [column]], seed=5)[0] for column in range(3)]
-    for one, other in zip(together, apart, strict=True):
-        assert (one.value, one.low, one.high) == pytest.approx((other.value, other.low, other.high))
+def test_one_task_half_right_says_little():
+    (estimate,) = mean_intervals(np.array([[0.5]]))
+    assert estimate.low < 0.1
+    assert estimate.high > 0.9
 
 
-def test_seeds_repeat_and_differ():
-    rates = np.random.default_rng(3).random((25, 1))
-    assert mean_intervals(rates, seed=1) == mean_intervals(rates, seed=1)
-    assert mean_intervals(rates, seed=1) != mean_intervals(rates, seed=2)
+def test_more_samples_a_task_are_no_more_tasks():
+    difficulty = np.repeat([0.0, 1.0], 15)
+    few, many = (mean_intervals(np.random.default_rng(1).binomial(k, difficulty)[:, None] / k)[0] for k in (1, 64))
+    assert (few.low, few.high) == pytest.approx((many.low, many.high))
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        Cell(tasks=30, samples=1, mean=0.5, concentration=0.6),
+        Cell(tasks=30, samples=16, mean=0.05, concentration=0.6),
+        Cell(tasks=30, samples=64, mean=0.9, concentration=2.0),
+        Cell(tasks=200, samples=4, mean=0.98, concentration=2.0),
+        Cell(tasks=200, samples=16, mean=0.3, concentration=10.0),
+    ],
+)
+def test_intervals_hold_the_truth_as_often_as_they_say(cell):
+    found = coverage(cell, curves=1_500, seed=4)
+    assert 0.935 <= found.point <= 0.975  # the standard error is 0.0056
+
+
+def test_the_band_holds_the_whole_curve():
+    found = coverage(Cell(tasks=30, samples=4, mean=0.5, concentration=0.6), curves=1_000, seed=5, bands=True)
+    assert found.band is not None
+    assert found.all_points is not None
+    assert 0.93 <= found.band <= 0.975
+    assert found.all_points < found.band - 0.03  # intervals that hold one by one do not hold together
+
+
+def test_the_band_of_budgets_that_move_together_is_the_interval():
+    rates = np.random.default_rng(2).random((50, 1))
+    assert simultaneous_factor(np.hstack([rates] * 4)) == pytest.approx(1.0, abs=0.02)
+    assert simultaneous_factor(rates) == 1.0
+    assert simultaneous_factor(np.zeros((5, 3))) == 1.0
+    assert simultaneous_factor(np.empty((0, 2))) == 1.0
+
+
+def test_the_band_of_budgets_that_do_not_is_that_of_independent_ones():
+    rates = np.random.default_rng(2).random((400, 5))
+    sidak = stats.norm.ppf(0.5 + 0.95 ** (1 / 5) / 2)
+    assert simultaneous_factor(rates) * Z == pytest.approx(sidak, abs=0.04)
+
+
+def test_resampling_takes_whole_tasks():
+    rates = np.column_stack([np.arange(10.0), 2 * np.arange(10.0)])
+    (block,) = resampled_means(rates, seed=1, resamples=500)
+    assert block[:, 1] == pytest.approx(2 * block[:, 0])
+    assert block[:, 0].std() == pytest.approx(np.arange(10).std() / sqrt(10), rel=0.15)
+    again = next(resampled_means(rates, seed=1, resamples=500))
+    assert np.array_equal(block, again)
+    assert not np.array_equal(block, next(resampled_means(rates, seed=2, resamples=500)))
 
 
 def test_many_tasks_are_resampled_in_blocks():
-    rates = np.random.default_rng(3).random((3_000, 1))  # 30 million draws
-    (estimate,) = mean_intervals(rates)
-    half_width = 1.96 * rates.std() / np.sqrt(len(rates))
-    assert (estimate.high - estimate.low) / 2 == pytest.approx(half_width, rel=0.05)
+    blocks = list(resampled_means(np.zeros((3_000, 1)), resamples=1_000))  # 3 million draws
+    assert len(blocks) > 1
+    assert sum(map(len, blocks)) == 1_000
 
 
 def test_tasks_without_a_value_are_left_out():
@@ -133,11 +118,6 @@ def test_tasks_without_a_value_are_left_out():
     assert isnan(empty.value)
     assert isnan(empty.low)
     assert empty.method == "none"
-
-
-def test_a_task_that_resamples_may_miss():
-    (estimate,) = mean_intervals(np.array([[0.0], [1.0], [np.nan], [np.nan]]))
-    assert (estimate.value, estimate.low, estimate.high) == (0.5, 0.0, 1.0)
 
 
 def test_no_tasks_at_all():
@@ -163,19 +143,27 @@ def test_pairing_takes_the_difficulty_of_the_tasks_out():
 
 def test_no_change_in_any_task_is_not_certainty():
     (same,) = paired_differences(np.full((20, 2), 1.0))
-    assert (same.value, same.method) == (0.0, "wilson")
-    assert -0.2 < same.low < 0.0 < same.high < 0.2
+    assert (same.value, same.method) == (0.0, "bonett-price")
+    assert same.low == pytest.approx(-Z * sqrt(2) / 22)  # one task that gained and one that lost are added
+    assert same.high == pytest.approx(Z * sqrt(2) / 22)
 
 
-def test_the_interval_covers_the_truth_as_often_as_it_says():
-    """30 tasks of difficulty Beta(0.4, 0.4), 4 samples each: pooling the samples covers far too rarely."""
-    rng = np.random.default_rng(11)
-    covered = pooled_covered = 0
-    for _ in range(800):
-        right = rng.binomial(4, rng.beta(0.4, 0.4, size=30))
-        (estimate,) = mean_intervals(right[:, None] / 4, resamples=1_000)
-        covered += estimate.low <= 0.5 <= estimate.high
-        pooled = stats.binomtest(int(right.sum()), 120).proportion_ci(method="wilson")
-        pooled_covered += pooled.low <= 0.5 <= pooled.high
-    assert 0.92 <= covered / 800 <= 0.975
-    assert pooled_covered / 800 < 0.85
+@given(st.lists(st.integers(-4, 4), min_size=1, max_size=30))
+def test_the_difference_lies_in_its_interval_whichever_way_it_is_taken(changes):
+    differences = np.array(changes) / 4
+    there, back = difference_interval(differences), difference_interval(-differences)
+    assert (there.low, there.high) == pytest.approx((-back.high, -back.low))
+    assert -1.0 <= there.low <= there.value <= there.high <= 1.0
+
+
+def test_the_interval_of_a_difference_holds_it():
+    """Budgets that share their traces: a sample that was right stays so, a wrong one is mended at times."""
+    rng = np.random.default_rng(8)
+    for tasks, samples in ((30, 4), (30, 16), (200, 1)):
+        held = 0
+        for _ in range(2_000):
+            before = rng.binomial(samples, rng.beta(0.3, 0.3, size=tasks))
+            after = before + rng.binomial(samples - before, 0.3)
+            estimate = difference_interval((after - before) / samples)
+            held += estimate.low <= 0.15 <= estimate.high
+        assert 0.925 <= held / 2_000 <= 0.975
