@@ -1,27 +1,26 @@
 """Attention over packed documents, as an attention function of transformers named `packed`.
 
-On CUDA it is PyTorch's variable-length flash attention; elsewhere a reference with an explicit mask. Both take the
+On CUDA it is PyTorch's variable-length flash attention; elsewhere each document is attended to by itself. Both take the
 cumulative document lengths as keyword arguments of the model call:
 
     model = AutoModelForCausalLM.from_config(config, attn_implementation="packed")
-    model(input_ids=ids[None], position_ids=positions[None], attention_mask={"full_attention": None},
+    model(input_ids=ids[None], position_ids=positions[None], attention_mask=NO_MASKS,
           cu_seqlens=cu_seqlens, longest=longest, use_cache=False)
 """
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from transformers import AttentionInterface
 
+from reasoning.config import ConfigError
 
-def document_mask(cu_seqlens: Tensor, tokens: int) -> Tensor:
-    """Boolean mask [tokens, tokens]: True where query i may look at key j, i.e. same document and j <= i."""
-    index = torch.arange(tokens, device=cu_seqlens.device)
-    document = torch.bucketize(index, cu_seqlens[1:], right=True)
-    return (document[:, None] == document[None, :]) & (index[:, None] >= index[None, :])
+NO_MASKS = {"full_attention": None, "sliding_attention": None}
+"""The `attention_mask` of a packed row, for layers of either kind: its documents say what sees what."""
 
 
 def packed_attention(
@@ -34,25 +33,55 @@ def packed_attention(
     cu_seqlens: Tensor,
     longest: int,
     scaling: float,
-    **_: Any,
+    **others: Any,
 ) -> tuple[Tensor, None]:
     """Causal attention inside documents only.
 
     query [1, heads, tokens, width]; key and value [1, kv heads, tokens, width]; cu_seqlens int32 [documents + 1];
     `longest` bounds the length of every document. Returns [1, tokens, heads, width].
+
+    Raises:
+        ConfigError: the model attends in a way that is not built here.
     """
+    _check_plain(others, longest)
     groups = query.shape[1] // key.shape[1]
     key = key.repeat_interleave(groups, dim=1)
     value = value.repeat_interleave(groups, dim=1)
-    if query.is_cuda:
+    if query.is_cuda and query.dtype != torch.float32:  # flash attention knows half precision alone
+        if abs(scaling - query.shape[-1] ** -0.5) > 1e-6:
+            raise ConfigError(f"the model scales attention by {scaling:g}; only 1 / sqrt(width of a head) is built")
         return _flash(query, key, value, cu_seqlens, longest), None
-    mask = document_mask(cu_seqlens, query.shape[2])
-    out = nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=mask, scale=scaling)
-    return out.transpose(1, 2), None
+    return _one_by_one(query, key, value, cu_seqlens, scaling).transpose(1, 2), None
+
+
+def _check_plain(others: dict[str, Any], longest: int) -> None:
+    """Refuse what would change the attention and is not built: a window, a cap on the scores, sinks."""
+    window = others.get("sliding_window")
+    if window is not None and window < longest:
+        raise ConfigError(
+            f"the model attends to the last {window:,} tokens alone, and a completion may have {longest:,} with its "
+            "prompt; lower budget, or choose a model without a sliding window"
+        )
+    for name in ("softcap", "s_aux"):
+        if others.get(name) is not None:
+            raise ConfigError(f"the model's attention has a term that is not built here ({name}); choose another model")
+
+
+def _one_by_one(query: Tensor, key: Tensor, value: Tensor, cu_seqlens: Tensor, scaling: float) -> Tensor:
+    """Each document by itself: on the CPU the mask of a whole row would cost more than the rest of the model."""
+    bounds = cu_seqlens.tolist()
+    parts = [
+        nn.functional.scaled_dot_product_attention(
+            query[:, :, start:end], key[:, :, start:end], value[:, :, start:end], is_causal=True, scale=scaling
+        )
+        for start, end in pairwise(bounds)
+        if start < end
+    ]
+    return torch.cat(parts, dim=2)
 
 
 def _flash(query: Tensor, key: Tensor, value: Tensor, cu_seqlens: Tensor, longest: int) -> Tensor:
-    """Flash attention scales by width ** -0.5, which is what every model here asks for."""
+    """Flash attention, which scales by width ** -0.5."""
     from torch.nn.attention.varlen import varlen_attn
 
     flat = [tensor[0].transpose(0, 1).contiguous() for tensor in (query, key, value)]

@@ -23,8 +23,9 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 from transformers import GenerationConfig, Qwen3Config, Qwen3ForCausalLM
 
-import rl.attention  # noqa: F401  registers the attention named `packed`
 from reasoning.config import ConfigError, Section, load_settings
+from rl.attention import NO_MASKS
+from rl.masters import Masters
 from rl.packing import Document, pack
 from rl.traces import TraceMix, documents
 from rl.vocabulary import ID, VOCABULARY_SIZE, build_tokenizer
@@ -151,14 +152,13 @@ def build_model(shape: ModelShape) -> Qwen3ForCausalLM:
     return Qwen3ForCausalLM(config)
 
 
-class MasterWeights:
-    """AdamW on float32 copies of a model's weights; the model itself computes in its own dtype."""
+class AdamW:
+    """AdamW with a schedule on the float32 masters of a model; the model itself computes in its own dtype."""
 
     def __init__(self, model: nn.Module, settings: Optimizer, total_steps: int) -> None:
-        self.weights: list[Tensor] = list(model.parameters())
-        self.masters = [weight.detach().float().clone().requires_grad_() for weight in self.weights]
-        matrices = [master for master in self.masters if master.ndim > 1]
-        vectors = [master for master in self.masters if master.ndim < 2]
+        self.masters = Masters(list(model.parameters()))
+        matrices = [master for master in self.masters.tensors if master.ndim > 1]
+        vectors = [master for master in self.masters.tensors if master.ndim < 2]
         groups = [{"params": matrices, "weight_decay": settings.weight_decay}, {"params": vectors, "weight_decay": 0.0}]
         self.adamw = torch.optim.AdamW(groups, lr=settings.learning_rate, betas=(0.9, 0.95), fused=True)
         self.schedule = torch.optim.lr_scheduler.LambdaLR(self.adamw, lambda step: rate_at(step, total_steps, settings))
@@ -166,15 +166,12 @@ class MasterWeights:
 
     def step(self) -> None:
         """One update from the gradients of the model, which are cleared."""
-        for master, weight in zip(self.masters, self.weights, strict=True):
-            assert weight.grad is not None
-            master.grad = weight.grad.float()
-            weight.grad = None
-        nn.utils.clip_grad_norm_(self.masters, self.clip)
+        self.masters.take_gradients()
+        nn.utils.clip_grad_norm_(self.masters.tensors, self.clip)
         self.adamw.step()
+        self.adamw.zero_grad()
         self.schedule.step()
-        with torch.no_grad():
-            torch._foreach_copy_(self.weights, self.masters)
+        self.masters.put_back()
 
 
 def rate_at(step: int, total_steps: int, settings: Optimizer) -> float:
@@ -190,7 +187,7 @@ def row_loss(model: Qwen3ForCausalLM, row: dict[str, Tensor], longest: int) -> T
     hidden = model.model(
         input_ids=row["ids"][None],
         position_ids=row["positions"][None],
-        attention_mask={"full_attention": None},
+        attention_mask=NO_MASKS,
         cu_seqlens=row["cu_seqlens"],
         longest=longest,
         use_cache=False,
@@ -203,7 +200,7 @@ def train(config: ColdStartConfig, out: Path) -> dict[str, Any]:
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     torch.manual_seed(config.seed)
     model = build_model(config.model).to(device, torch.bfloat16 if device.type == "cuda" else torch.float32).train()
-    optimizer = MasterWeights(model, config.optimizer, config.steps)
+    optimizer = AdamW(model, config.optimizer, config.steps)
     loss_of = torch.compile(row_loss) if device.type == "cuda" else row_loss
     rows = DataLoader(
         Rows(config),

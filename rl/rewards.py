@@ -7,7 +7,6 @@ place, `package.module:function`, and is called in the same way, in a process of
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -149,12 +148,6 @@ def _tried(name: str, function: RewardFunction, samples: Sequence[RewardInput]) 
         return str(error)
     except Exception as error:  # noqa: BLE001 - a named boundary, as the docstring says
         return f"{type(error).__name__}: {error}"
-
-
-def verdict_counts(samples: Sequence[RewardInput]) -> dict[str, int]:
-    """How many verdicts have each status, all statuses named."""
-    found = Counter(sample.verdict.status for sample in samples)
-    return {status.value: found[status] for status in Status}
 
 
 def _paid(verdict: Verdict) -> float | None:

@@ -10,7 +10,7 @@ import pytest
 import torch
 import yaml
 
-from rl.coldstart import ColdStartConfig, MasterWeights, Optimizer, Rows, rate_at
+from rl.coldstart import AdamW, ColdStartConfig, Optimizer, Rows, rate_at
 
 ROOT = Path(__file__).parents[2]
 OPTIMIZER = Optimizer(learning_rate=0.01, warmup_steps=4, final_share=0.1, weight_decay=0.0, clip=1.0)
@@ -76,11 +76,11 @@ def test_masters_keep_what_half_precision_would_lose() -> None:
     layer = torch.nn.Linear(1, 1, bias=False).to(torch.bfloat16)
     torch.nn.init.constant_(layer.weight, 1.0)
     settings = OPTIMIZER.model_copy(update={"learning_rate": 1e-3, "warmup_steps": 1, "final_share": 1.0})
-    optimizer = MasterWeights(layer, settings, total_steps=10)
+    optimizer = AdamW(layer, settings, total_steps=10)
     for _ in range(4):  # each update of 0.001 is below the spacing of bfloat16 under 1.0, 0.0039
         layer.weight.grad = torch.ones_like(layer.weight)
         optimizer.step()
-    assert optimizer.masters[0].item() == pytest.approx(0.996, abs=1e-5)
+    assert optimizer.masters.tensors[0].item() == pytest.approx(0.996, abs=1e-5)
     assert layer.weight.item() == pytest.approx(0.99609375, abs=1e-6)
 
 

@@ -1,0 +1,35 @@
+"""What ends a step early, kept for the person who has to find out why."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import torch
+
+from reasoning.files import write_json
+from rl.generations import Generation
+
+
+def save_bad_batch(folder: Path, step: int, generation: Generation) -> str:
+    """Write the rollouts behind a loss that is no number; what to tell about it."""
+    path = folder / f"bad-batch-step-{step:06d}.json"
+    write_json(path, json.loads(json.dumps(generation.state()).replace("NaN", "null")))
+    return (
+        f"the batch is in {path}, and the weights were not touched by it. Lower grpo.learning_rate or "
+        "grpo.max_grad_norm in a new run; with --model RUN/checkpoints/step-... it begins where a checkpoint stands"
+    )
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an allocation failed, on a GPU or in main memory."""
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or "can't allocate memory" in str(error)
+
+
+def out_of_memory(step: int, row_tokens: int, error: BaseException) -> str:
+    """What to lower, with the number that counts."""
+    return (
+        f"out of memory in step {step}: {(str(error).splitlines() or ['no details'])[0]}\n"
+        f"lower update.row_tokens (now {row_tokens:,}), write grpo.gradient_checkpointing: true, or give the engine "
+        "less (engine.kv_cache_gb, engine.gpu_memory_utilization, engine.max_num_seqs)"
+    )

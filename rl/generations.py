@@ -1,0 +1,283 @@
+"""One generation: tasks drawn, groups sampled and refilled, rewards, advantages, and what each optimizer step sees.
+
+A generation serves `steps_per_generation / gradient_accumulation_steps` optimizer steps, `num_iterations` times over,
+as in TRL.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from rl.advantages import Advantages, Scale, group_advantages, weighted_sum
+from rl.curriculum import TaskSampler, refill
+from rl.losses import Objective, sequence_weights
+from rl.reward_input import RewardFunction, reward_input
+from rl.rewards import Scores, score
+from rl.rollouts import Rollout, RolloutMaker, Spent
+from rl.rows import RolloutDocument
+from verifiers.base import Status
+
+if TYPE_CHECKING:
+    from trl import GRPOConfig
+
+    from reasoning.train_config import TrainConfig
+
+
+class TrainingStopped(RuntimeError):
+    """Training cannot sensibly go on; the message is ready to show."""
+
+
+@dataclass(slots=True)
+class Generation:
+    """Rollouts in groups side by side, with what was earned. Lists hold one entry a rollout.
+
+    `old_logps` and `ref_logps` are float32 [prompt and completion tokens] each, or None where no loss needs them.
+    """
+
+    number: int
+    rollouts: list[Rollout]
+    rewards: list[float]  # NaN: none
+    advantages: list[float]
+    metrics: dict[str, float]
+    old_logps: list[np.ndarray] | None = None
+    ref_logps: list[np.ndarray] | None = None
+
+    def state(self) -> dict[str, Any]:
+        """Everything but the metrics, as JSON holds it."""
+        return {
+            "number": self.number,
+            "rollouts": [rollout.line() for rollout in self.rollouts],
+            "rewards": self.rewards,
+            "advantages": self.advantages,
+            "old_logps": _listed(self.old_logps),
+            "ref_logps": _listed(self.ref_logps),
+        }
+
+    @classmethod
+    def of(cls, state: Mapping[str, Any]) -> Generation:
+        """What `state` wrote."""
+        return cls(
+            state["number"],
+            [Rollout.of(line) for line in state["rollouts"]],
+            list(state["rewards"]),
+            list(state["advantages"]),
+            {},
+            _arrays(state["old_logps"]),
+            _arrays(state["ref_logps"]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationSettings:
+    """`prompts` groups of `group` completions make a generation; `windows` optimizer steps share it out."""
+
+    prompts: int
+    group: int
+    windows: int
+    scale: Scale
+    reward_weights: tuple[float, ...]
+    refill_rounds: int
+    mask_truncated: bool
+    max_verifier_failures: float
+    seed: int
+
+
+def generation_settings(args: GRPOConfig, config: TrainConfig) -> GenerationSettings:
+    """What GRPOConfig and the configuration say of a generation."""
+    assert args.generation_batch_size and args.num_generations and args.steps_per_generation
+    return GenerationSettings(
+        prompts=args.generation_batch_size // args.num_generations,
+        group=args.num_generations,
+        windows=args.steps_per_generation // args.gradient_accumulation_steps,
+        scale=cast(Scale, args.scale_rewards),
+        reward_weights=tuple(args.reward_weights or [1.0] * len(config.rewards)),
+        refill_rounds=config.refill_rounds,
+        mask_truncated=args.mask_truncated_completions,
+        max_verifier_failures=config.checks.max_verifier_failures,
+        seed=config.seed,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Generator:
+    """Makes generations one after the other."""
+
+    maker: RolloutMaker
+    sampler: TaskSampler
+    rewards: Mapping[str, RewardFunction]
+    settings: GenerationSettings
+    remark: Callable[[str], None] = field(default=print)
+
+    def make(self, number: int, spent: Spent) -> Generation:
+        """Generation `number`, from the sampler's next tasks. `spent` is added to.
+
+        Raises:
+            TrainingStopped: too many verdicts are timeouts or errors, or a reward is wrong about how many there are.
+        """
+        chosen = self.settings
+        groups: list[_Group] = []
+        wanted, rounds = chosen.prompts, 0
+        while wanted:
+            drawn = [group.rollouts[0].task_id for group in groups]
+            groups += self._groups(self.sampler.draw(wanted, without=drawn), number, spent)
+            live = sum(group.live for group in groups)
+            wanted = refill(chosen.prompts, live, len(groups), rounds, chosen.refill_rounds)
+            wanted = min(wanted, len(self.sampler) - len(groups))
+            rounds += wanted > 0
+        # Live groups first, in the order of drawing; dead ones only where there are too few.
+        kept = sorted(groups, key=lambda group: not group.live)[: chosen.prompts]
+        rollouts = [rollout for group in kept for rollout in group.rollouts]
+        rewards = np.concatenate([group.rewards for group in kept])
+        found = self._advantages(rewards, [rollout.task_id for rollout in rollouts])
+        everything = [rollout for group in groups for rollout in group.rollouts]
+        metrics = _measure(everything, groups, len(kept), rounds, list(self.rewards))
+        return Generation(number, rollouts, rewards.tolist(), found.values.tolist(), metrics)
+
+    def scored(self, rollouts: Sequence[Rollout]) -> Scores:
+        """What the rewards say.
+
+        Raises:
+            TrainingStopped: a reward returned the wrong number of values, or no numbers.
+        """
+        tasks = self.maker.settings.tasks
+        inputs = [reward_input(tasks[one.task_id], one.generation, one.verdict) for one in rollouts]
+        try:
+            return score(self.rewards, inputs)
+        except ValueError as error:
+            raise TrainingStopped(str(error)) from error
+
+    def _groups(self, task_ids: Sequence[str], number: int, spent: Spent) -> list[_Group]:
+        rollouts = self.maker.make(task_ids, self.settings.group, number, spent)
+        started = time.perf_counter()
+        scores = self.scored(rollouts)
+        spent.score_s += time.perf_counter() - started
+        self._check_failures(rollouts, scores)
+        rewards = weighted_sum(scores.values, self.settings.reward_weights)
+        advantages = self._advantages(rewards, [one.task_id for one in rollouts])
+        groups = []
+        for start in range(0, len(rollouts), self.settings.group):
+            members = slice(start, start + self.settings.group)
+            graded = [one.verdict.status for one in rollouts[members] if one.verdict.status is not Status.ERROR]
+            self.sampler.rates.record(rollouts[start].task_id, graded.count(Status.CORRECT), len(graded))
+            groups.append(
+                _Group(rollouts[members], rewards[members], not advantages.dead[start], scores.values[members])
+            )
+        return groups
+
+    def _advantages(self, rewards: np.ndarray, task_ids: Sequence[str]) -> Advantages:
+        return group_advantages(rewards, task_ids, self.settings.group, self.settings.scale)
+
+    def _check_failures(self, rollouts: Sequence[Rollout], scores: Scores) -> None:
+        total = len(rollouts)
+        for name, (count, message) in scores.errors.items():
+            self.remark(f"warning: reward {name} failed on {count:,} of {total:,} completions: {message}")
+        failed = [one.verdict for one in rollouts if one.verdict.status in (Status.TIMEOUT, Status.ERROR)]
+        worst = max([len(failed), *(count for count, _ in scores.errors.values())])
+        if worst > self.settings.max_verifier_failures * total:
+            messages = [*(verdict.detail for verdict in failed), *(message for _, message in scores.errors.values())]
+            detail = next((message for message in messages if message), "")
+            raise TrainingStopped(
+                f"{worst:,} of {total:,} completions could not be scored, more than "
+                f"{self.settings.max_verifier_failures:.0%} (checks.max_verifier_failures)"
+                + (f"; one of them: {detail}" if detail else "")
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    rollouts: list[Rollout]
+    rewards: np.ndarray
+    live: bool
+    by_reward: np.ndarray  # [completions, rewards]
+
+
+def window(
+    generation: Generation, settings: GenerationSettings, objective: Objective, step: int
+) -> list[RolloutDocument]:
+    """The documents of optimizer step `step` of this generation (from 0), without those whose loss is surely zero.
+
+    Windows share out the completions in an order shuffled once a generation. Completions without an advantage carry no
+    gradient, unless a KL pulls at them; truncated ones are left out where the settings mask them. Both stay in the
+    denominators that `rl.losses.sequence_weights` counts them in.
+    """
+    order = np.random.default_rng((settings.seed, generation.number)).permutation(len(generation.rollouts))
+    chosen = np.array_split(order, settings.windows)[step % settings.windows].tolist()
+    masks = {index: _learned(generation.rollouts[index], settings.mask_truncated) for index in chosen}
+    weights = sequence_weights(objective, [int(masks[index].sum()) for index in chosen])
+    return [
+        _document(generation, index, masks[index], float(weight))
+        for index, weight in zip(chosen, weights, strict=True)
+        if masks[index].any() and (generation.advantages[index] != 0 or objective.beta > 0)
+    ]
+
+
+def documents(generation: Generation) -> list[RolloutDocument]:
+    """All rollouts in their order, to be scored."""
+    return [
+        _document(generation, index, _learned(rollout, mask_truncated=False), 0.0)
+        for index, rollout in enumerate(generation.rollouts)
+    ]
+
+
+def _learned(rollout: Rollout, mask_truncated: bool) -> np.ndarray:
+    """Bool [completion tokens]: which carry loss."""
+    if mask_truncated and rollout.truncated:
+        return np.zeros(len(rollout.generation.completion_ids), bool)
+    return rollout.sampled
+
+
+def _document(generation: Generation, index: int, learned: np.ndarray, weight: float) -> RolloutDocument:
+    rollout = generation.rollouts[index]
+    prompt = rollout.generation.prompt_ids
+    before = np.full(len(prompt), np.nan, np.float32)
+    return RolloutDocument(
+        ids=np.array((*prompt, *rollout.generation.completion_ids), np.int64),
+        learned=np.concatenate([np.zeros(len(prompt), bool), learned]),
+        advantage=generation.advantages[index],
+        weight=weight,
+        engine_logps=np.concatenate([before, rollout.engine_logps]),
+        old_logps=None if generation.old_logps is None else generation.old_logps[index],
+        ref_logps=None if generation.ref_logps is None else generation.ref_logps[index],
+    )
+
+
+def _measure(
+    rollouts: Sequence[Rollout], groups: Sequence[_Group], kept: int, rounds: int, rewards: Sequence[str]
+) -> dict[str, float]:
+    """What a generation was like, over everything that was sampled for it."""
+    made = [rollout.generation for rollout in rollouts]
+    earned = np.concatenate([group.rewards for group in groups])
+    statuses = [rollout.verdict.status for rollout in rollouts]
+    metrics = {
+        "reward": _mean(earned),
+        "reward_std": float(np.nanstd(earned)) if np.isfinite(earned).any() else float("nan"),
+        "accuracy": statuses.count(Status.CORRECT) / len(statuses),
+        "completion_tokens": float(np.mean([len(one.completion_ids) for one in made])),
+        "longest_completion": float(max(len(one.completion_ids) for one in made)),
+        "thinking_tokens": float(np.mean([one.thinking_tokens for one in made])),
+        "bound_share": float(np.mean([one.bound for one in made])),
+        "truncated_share": float(np.mean([rollout.truncated for rollout in rollouts])),
+        "dead_groups": float(np.mean([not group.live for group in groups])),
+        "unused_groups": float(len(groups) - kept),
+        "refill_rounds": float(rounds),
+    }
+    by_reward = np.concatenate([group.by_reward for group in groups])
+    metrics |= {f"rewards/{name}": _mean(column) for name, column in zip(rewards, by_reward.T, strict=True)}
+    return metrics | {f"verdicts/{status.value}": statuses.count(status) / len(statuses) for status in Status}
+
+
+def _mean(values: np.ndarray) -> float:
+    return float(np.nanmean(values)) if np.isfinite(values).any() else float("nan")
+
+
+def _listed(arrays: Sequence[np.ndarray] | None) -> list[list[float]] | None:
+    return None if arrays is None else [array.tolist() for array in arrays]
+
+
+def _arrays(lists: Sequence[Sequence[float]] | None) -> list[np.ndarray] | None:
+    return None if lists is None else [np.array(values, np.float32) for values in lists]

@@ -1,0 +1,238 @@
+"""Groups of completions from the evaluation's own engine and budget controller, graded while others still generate.
+
+What is trained is what is measured: the same prompts, think markers, forced closings, seeds and verifiers. The ids that
+the engine sampled go into the loss as they are; text is never split into tokens again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from reasoning.budget import BudgetController, Sampling, Waits
+from reasoning.budget.sampling import derive_seed
+from reasoning.budgets import format_budget
+from reasoning.engine.base import Engine, EngineError, Output, Request
+from reasoning.grading import Grader
+from reasoning.prompts import Closing, Ids, Rendered, ThinkMarkers
+from reasoning.records import generation_line, generations_of, verdict_line, verdict_of
+from reasoning.types import FinishReason, Generation, Task
+from verifiers.base import Verdict
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+
+class Interrupted(Exception):
+    """The user asked to stop while completions were being made."""
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutSettings:
+    """How completions are made: the facts of an evaluation's plan at one budget."""
+
+    tasks: Mapping[str, Task]
+    rendered: Mapping[str, Rendered]
+    tokenizer: PreTrainedTokenizerBase
+    markers: ThinkMarkers
+    closing: Closing
+    stop_ids: Ids
+    sampling: Sampling
+    budget: int
+    max_answer_tokens: int
+    concurrency: int
+    seed: int
+    policy: str = "reward"  # what counts as the same mathematical answer
+
+    @property
+    def max_completion_length(self) -> int:
+        """Tokens of the longest completion that the loss can see: thinking, what closes it, and the answer."""
+        closing = self.closing.ids(self.tokenizer, self.markers)
+        return self.budget + max(len(closing), len(self.markers.close_ids)) + self.max_answer_tokens
+
+    @property
+    def longest_document(self) -> int:
+        """Tokens of the longest prompt and the longest completion."""
+        return max(len(one.prompt_ids) for one in self.rendered.values()) + self.max_completion_length
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    """One completion with its verdict. `engine_logps`: float32 [completion tokens], NaN where the engine gave none."""
+
+    generation: Generation
+    verdict: Verdict
+    engine_logps: np.ndarray
+
+    @property
+    def task_id(self) -> str:
+        return self.generation.key.task_id
+
+    @property
+    def truncated(self) -> bool:
+        """The model did not end the text itself: its answer ran into the cap, or there was none."""
+        return self.generation.finish_reason not in (FinishReason.ANSWERED, FinishReason.UNCLOSED)
+
+    @property
+    def sampled(self) -> np.ndarray:
+        """Bool [completion tokens]: True where the model chose the token, False where the harness put it."""
+        mask = np.ones(len(self.generation.completion_ids), bool)
+        for start, end in self.generation.injected:
+            mask[start:end] = False
+        return mask
+
+    def line(self) -> dict[str, Any]:
+        """As JSON holds it."""
+        logps = [None if np.isnan(value) else float(value) for value in self.engine_logps]
+        key = self.generation.key
+        return {
+            "generation": generation_line([self.generation]),
+            "verdict": verdict_line(key, self.verdict),
+            "engine_logps": None if all(value is None for value in logps) else logps,
+        }
+
+    @classmethod
+    def of(cls, line: Mapping[str, Any]) -> Rollout:
+        """What `line` wrote."""
+        [generation] = generations_of(line["generation"])
+        stored = line["engine_logps"] or [None] * len(generation.completion_ids)
+        logps = np.array([np.nan if value is None else value for value in stored], np.float32)
+        return cls(generation, verdict_of(line["verdict"])[1], logps)
+
+
+@dataclass(slots=True)
+class Spent:
+    """Seconds and tokens of making rollouts. `score_s` is what grading took after the last completion was there,
+    and the rewards."""
+
+    generate_s: float = 0.0
+    score_s: float = 0.0
+    generated_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutMaker:
+    """Makes groups of rollouts with one engine."""
+
+    engine: Engine
+    settings: RolloutSettings
+    interrupted: Callable[[], bool] = field(default=lambda: False)
+
+    def make(self, task_ids: Sequence[str], group: int, generation: int, spent: Spent) -> list[Rollout]:
+        """`group` completions of every task, those of a task side by side, in the order of `task_ids`.
+
+        Every random number follows from (seed, `generation`, task, number in the group), not from what else is in the
+        batch. `spent` is added to.
+
+        Raises:
+            Interrupted: the user asked to stop.
+            EngineError: the engine died, or failed on a completion.
+        """
+        started = time.perf_counter()
+        recorder = _Recorder(self.engine)
+        grader = Grader(self.settings.tasks, self.settings.policy)
+        try:
+            controller = self._controller(recorder, generation)
+            for task_id in task_ids:
+                for number in range(group):
+                    controller.submit(task_id, number, self.settings.rendered[task_id])
+            made = self._drive(controller, grader)
+            spent.generate_s += time.perf_counter() - started
+            started = time.perf_counter()
+            verdicts = {keys[0]: verdict for keys, verdict in grader.finish()} | made.verdicts
+            spent.score_s += time.perf_counter() - started
+        finally:
+            grader.close()
+            recorder.abort_all()
+        spent.generated_tokens += sum(one.decoded_tokens for one in made.generations.values())
+        order = [(task_id, number) for task_id in task_ids for number in range(group)]
+        generations = [made.generations[key] for key in order]
+        return [Rollout(one, verdicts[one.key], recorder.logps_of(one)) for one in generations]
+
+    def _controller(self, engine: _Recorder, generation: int) -> BudgetController:
+        chosen = self.settings
+        return BudgetController(
+            cast(Engine, engine),
+            chosen.tokenizer,
+            chosen.markers,
+            chosen.closing,
+            (chosen.budget,),
+            max_answer_tokens=chosen.max_answer_tokens,
+            stop_ids=chosen.stop_ids,
+            sampling=chosen.sampling,
+            seed=derive_seed(chosen.seed, "generation", generation, "rollouts"),
+            waits=Waits(),
+            concurrency=chosen.concurrency,
+        )
+
+    def _drive(self, controller: BudgetController, grader: Grader) -> _Made:
+        made = _Made()
+        while controller.unfinished:
+            if self.interrupted():
+                raise Interrupted
+            for one in controller.step():
+                if one.finish_reason is FinishReason.ERROR:
+                    raise EngineError(f"the engine failed on a completion of task {one.key.task_id}: {one.error}")
+                made.generations[one.key.task_id, one.key.sample] = one
+                grader.submit((one.key,), one.answer_text)
+            made.verdicts |= {keys[0]: verdict for keys, verdict in grader.collect()}
+        return made
+
+
+@dataclass(slots=True)
+class _Made:
+    generations: dict[tuple[str, int], Generation] = field(default_factory=dict)
+    verdicts: dict[Any, Verdict] = field(default_factory=dict)
+
+
+class _Recorder:
+    """An engine that remembers the log-probabilities of what it sampled, by request."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._logps: dict[str, list[float]] = {}
+        self._running: set[str] = set()
+        self.max_model_len = engine.max_model_len
+
+    @property
+    def unfinished(self) -> int:
+        return self._engine.unfinished
+
+    def add(self, request: Request) -> None:
+        self._running.add(request.id)
+        self._engine.add(request)
+
+    def step(self) -> list[Output]:
+        outputs = self._engine.step()
+        for output in outputs:
+            if output.logprobs:
+                self._logps.setdefault(output.request_id, []).extend(output.logprobs)
+            if output.finished:
+                self._running.discard(output.request_id)
+        return outputs
+
+    def abort(self, request_id: str) -> None:
+        self._running.discard(request_id)
+        self._engine.abort(request_id)
+
+    def abort_all(self) -> None:
+        """Leave nothing running behind, however the rollouts ended."""
+        for request_id in list(self._running):
+            self.abort(request_id)
+
+    def logps_of(self, generation: Generation) -> np.ndarray:
+        """The engine's log-probabilities of a completion: its trace's up to a forced closing, behind it its fork's."""
+        logps = np.full(len(generation.completion_ids), np.nan, np.float32)
+        name = f"{generation.key.task_id}/{generation.key.sample}"
+        start, end = generation.injected[-1] if generation.forced else (len(logps), len(logps))
+        for request, first, last in (
+            (f"{name}/trace", 0, start),
+            (f"{name}/fork:{format_budget(generation.key.budget)}", end, len(logps)),
+        ):
+            known = self._logps.get(request, [])[: last - first]
+            logps[first : first + len(known)] = known
+        return logps

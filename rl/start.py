@@ -1,0 +1,101 @@
+"""From a checked plan to a trainer that is ready to run: the model, the memory plan, and the trial before step one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoModelForCausalLM
+from transformers.utils import logging
+from trl import GRPOConfig
+
+from reasoning.config import ConfigError
+from reasoning.engine.base import Engine
+from reasoning.train_config import TrainConfig
+from rl.attention import NO_MASKS
+from rl.curriculum import TaskSampler
+from rl.generations import Generator, generation_settings
+from rl.hooks import Hooks, UpdateSettings
+from rl.memory import Shape, free_bytes, plan_memory
+from rl.reward_input import RewardFunction
+from rl.rollouts import RolloutMaker, RolloutSettings
+from rl.trainer import GrpoTrainer
+
+
+def start_trainer(
+    *,
+    source: str,
+    dtype: torch.dtype,
+    device: torch.device,
+    config: TrainConfig,
+    args: GRPOConfig,
+    settings: RolloutSettings,
+    rewards: Mapping[str, RewardFunction],
+    engine: Engine,
+    out: Path,
+    held_out: Callable[[int], Mapping[str, float] | None],
+    interrupted: Callable[[], bool],
+    say: Callable[[str], None],
+) -> GrpoTrainer:
+    """The trainer of a run, its model loaded, its memory planned.
+
+    Raises:
+        ConfigError: the model cannot be computed packed, or the update does not fit into memory.
+    """
+    logging.disable_progress_bar()  # it draws a bar for every file
+    torch.manual_seed(config.seed)
+    model = AutoModelForCausalLM.from_pretrained(source, dtype=dtype, attn_implementation="packed")
+    check_model(model, settings.longest_document)
+    row_tokens, threads = config.update.row_tokens, config.update.threads
+    assert row_tokens is not None and threads is not None
+    memory = plan_memory(
+        Shape.of(model),
+        row_tokens,
+        threads,
+        free_bytes(device),
+        asked=config.grpo.get("gradient_checkpointing"),
+        reference=args.beta > 0,
+    )
+    say(memory.describe())
+    chosen = generation_settings(args, config)
+    sampler = TaskSampler(list(settings.tasks), config.seed, chosen.group, curriculum=config.curriculum)
+    generator = Generator(RolloutMaker(engine, settings, interrupted), sampler, rewards, chosen, say)
+    args.gradient_checkpointing = memory.checkpointing
+    # Attention in float32 goes through the documents one by one, which no compiled graph holds.
+    flash = device.type == "cuda" and dtype != torch.float32
+    compiled = flash if config.update.compile is None else config.update.compile
+    return GrpoTrainer(
+        model,
+        settings.tokenizer,
+        args,
+        generator,
+        UpdateSettings(row_tokens, settings.longest_document, threads, compiled),
+        out,
+        Hooks(held_out, config.held_out.every, config.checks.prompts, config.checks.generations, say),
+    )
+
+
+def check_model(model: Any, longest: int) -> None:
+    """Try whether a model's logits are what the update takes them for: its head times its last hidden states.
+
+    Raises:
+        ConfigError: they are not, or its attention has a window shorter than `longest` or another term of its own.
+    """
+    packed = {
+        "input_ids": torch.tensor([[1, 2]]),
+        "position_ids": torch.tensor([[0, 1]]),
+        "attention_mask": NO_MASKS,
+        "cu_seqlens": torch.tensor([0, 2], dtype=torch.int32),
+        "longest": longest,
+        "use_cache": False,
+    }
+    with torch.no_grad():
+        logits = model(**packed).logits
+        head = model.base_model(**packed).last_hidden_state @ model.get_output_embeddings().weight.T
+    if not torch.allclose(logits, head, rtol=1e-3, atol=1e-3):
+        raise ConfigError(
+            f"the logits of {type(model).__name__} are not the product of its hidden states and its head (there is a "
+            "bias, a scale or a cap), and the packed update would train something else; choose another model"
+        )

@@ -1,0 +1,298 @@
+"""GRPO as a subclass of TRL's GRPOTrainer.
+
+TRL makes the reference model, the optimizer's settings, the schedule and the callbacks that report to wandb, trackio or
+tensorboard. Rollouts, rewards, the update, checkpoints and the order of things are this project's: see the modules that
+each step calls.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from datasets import Dataset
+from transformers import PrinterCallback, ProgressCallback, TrainerState
+from transformers.trainer_utils import TrainOutput
+from trl import GRPOConfig, GRPOTrainer
+
+from reasoning.engine.base import EngineError
+from rl.checkpoints import Checkpoints, random_state, restore_random_state, step_of
+from rl.faults import is_out_of_memory, out_of_memory, save_bad_batch
+from rl.generations import Generation, Generator, TrainingStopped, documents, window
+from rl.hooks import Hooks, UpdateSettings
+from rl.losses import objective_from
+from rl.masters import Masters
+from rl.metrics import MetricsLog, StepTimes, alarms, console_line, flops_per_token, peak_flops, throughput
+from rl.preflight import preflight
+from rl.resume import restore, state_of
+from rl.rollout_log import write_rollouts
+from rl.rollouts import Interrupted, Spent
+from rl.update import NonFiniteLoss, PackedUpdate
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+
+class GrpoTrainer(GRPOTrainer):
+    """Trains a model on its own graded rollouts, and continues exactly where a checkpoint left off."""
+
+    model: Any
+    ref_model: Any
+    optimizer: Any
+    lr_scheduler: Any
+    processing_class: Any
+    masters: Masters
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase,
+        args: GRPOConfig,
+        generator: Generator,
+        update: UpdateSettings,
+        out: Path,
+        hooks: Hooks,
+    ) -> None:
+        """`model` is loaded with attention `packed` and computes in its own dtype. `out` is the run folder.
+
+        Raises:
+            ConfigError: the objective is not built here.
+        """
+        self._loss = objective_from(args)
+        tasks = generator.maker.settings.tasks.values()
+        super().__init__(
+            model=model,
+            reward_funcs=[_named(name) for name in generator.rewards],
+            args=args,
+            train_dataset=Dataset.from_list([{"prompt": [dict(message) for message in task.prompt]} for task in tasks]),
+            processing_class=tokenizer,
+        )
+        self.remove_callback(PrinterCallback)
+        self.remove_callback(ProgressCallback)
+        self.checkpoints = Checkpoints(out / "checkpoints", args.save_total_limit)
+        self.generator = generator
+        self.generation: Generation | None = None
+        self._update_settings = update
+        self._out = out
+        self._hooks = hooks
+        self._synced_step: int | None = None
+        self._peak_flops = peak_flops(self.args.device, self.model.dtype)
+        self._flops_per_token = flops_per_token(self.model)
+
+    @property
+    def total_steps(self) -> int:
+        """Optimizer steps of the whole run, from max_steps or else num_train_epochs."""
+        if self.args.max_steps > 0:
+            return self.args.max_steps
+        tasks = len(self.generator.maker.settings.tasks)
+        return max(1, int(self.args.num_train_epochs * tasks / self.generator.settings.prompts)) * self._cycle
+
+    @property
+    def _cycle(self) -> int:
+        """Optimizer steps that one generation serves."""
+        return self.generator.settings.windows * self.num_iterations
+
+    def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:
+        """The optimizer that `optim` names, on float32 masters.
+
+        Replaces the method of transformers, whose optimizer would hold the model's own bfloat16 weights, in which an
+        update of a thousandth of their size is rounded away.
+        """
+        named = [(name, weight) for name, weight in self.model.named_parameters() if weight.requires_grad]
+        self.masters = Masters([weight for _, weight in named])
+        decayed = set(self.get_decay_parameter_names(self.model))
+        kind, options = self.get_optimizer_cls_and_kwargs(self.args, self.model)
+        groups: list[dict[str, Any]] = []
+        for inside, decay in ((True, self.args.weight_decay), (False, 0.0)):
+            chosen = [
+                m for (name, _), m in zip(named, self.masters.tensors, strict=True) if (name in decayed) is inside
+            ]
+            if chosen:
+                groups.append({"params": chosen, "weight_decay": decay})
+        self.optimizer = kind(groups, **options)
+        return self.optimizer
+
+    def _inner_training_loop(self, *_: Any, **__: Any) -> TrainOutput:
+        """Generate, update, log, save, until the last step.
+
+        Replaces the loop of transformers: it walks through a data loader, from which neither the tasks of a curriculum
+        nor the middle of a generation could be found again after an interruption.
+        """
+        log = MetricsLog(self._out / "metrics.jsonl", self._start())
+        try:
+            self.control = self.callback_handler.on_train_begin(self.args, self.state, self.control)
+            if self.state.global_step == 0:
+                self._sync()
+                preflight(self.generator, self._update, self._hooks, self.total_steps, self._cycle)
+            while self.state.global_step < self.total_steps and not self.control.should_training_stop:
+                if self.state.global_step % (self._hooks.held_out_every or self.total_steps) == 0:
+                    self._evaluate_held_out(log)
+                self._guarded_step(log)
+            self._end(log)
+        finally:
+            log.close()
+        return TrainOutput(self.state.global_step, float("nan"), {})
+
+    def _start(self) -> int | None:
+        """Optimizer, schedule and state; those of the latest checkpoint if there is one, whose step is returned."""
+        self.create_optimizer()
+        self.create_scheduler(num_training_steps=self.total_steps)
+        self.state = TrainerState()
+        self.state.max_steps = self.total_steps
+        self.state.compute_steps(self.args, self.total_steps)
+        for name in ("model", "optimizer", "lr_scheduler"):
+            setattr(self.callback_handler, name, getattr(self, name))
+        self._update = PackedUpdate(
+            self.model,
+            self._loss,
+            self.masters,
+            row_tokens=self._update_settings.row_tokens,
+            longest=self._update_settings.longest,
+            temperature=self.temperature,
+            threads=self._update_settings.threads,
+            compiled=self._update_settings.compiled,
+        )
+        self.model.train()
+        latest = self.checkpoints.latest()
+        if latest is None:
+            return None
+        restore(self, latest)
+        self._hooks.say(f"continuing after step {self.state.global_step}, from {latest}")
+        return self.state.global_step
+
+    def _guarded_step(self, log: MetricsLog) -> None:
+        """One step; whatever stops a generation leaves a checkpoint of the step before."""
+        before = self.generator.sampler.state(), random_state()
+        step = self.state.global_step + 1
+        try:
+            self._optimizer_step(log)
+        except NonFiniteLoss as error:
+            assert self.generation is not None
+            raise TrainingStopped(
+                f"{error} in step {step}; {save_bad_batch(self._out, step, self.generation)}"
+            ) from error
+        except (Interrupted, EngineError, TrainingStopped):
+            # All of them come of a generation, before the weights moved.
+            self.generator.sampler.restore(before[0])
+            restore_random_state(before[1])
+            self._checkpoint()
+            raise
+        except (MemoryError, RuntimeError) as error:
+            if is_out_of_memory(error):
+                raise TrainingStopped(out_of_memory(step, self._update_settings.row_tokens, error)) from error
+            raise
+        if self.generator.maker.interrupted():
+            self._checkpoint()
+            raise Interrupted
+
+    def _optimizer_step(self, log: MetricsLog) -> None:
+        started = time.perf_counter()
+        times, spent, metrics = StepTimes(), Spent(), {}
+        number, within = divmod(self.state.global_step, self._cycle)
+        self.control = self.callback_handler.on_step_begin(self.args, self.state, self.control)
+        if self.generation is None or self.generation.number != number:
+            self.generation = self._new_generation(number, spent, times)
+            metrics |= self.generation.metrics
+        packing = time.perf_counter()
+        rows = self._update.pack(window(self.generation, self.generator.settings, self._loss, within))
+        times.add("pack", time.perf_counter() - packing)
+        tokens, rate = sum(row.tokens for row in rows), self.lr_scheduler.get_last_lr()[0]
+        if rows:
+            updating = time.perf_counter()
+            metrics |= self._update.step(rows, self.optimizer, self.args.max_grad_norm)
+            times.add("update", time.perf_counter() - updating)
+        else:
+            self.optimizer.step()  # moves nothing without gradients; the schedule wants to have seen it
+        self.lr_scheduler.step()
+        self.state.global_step += 1
+        self.state.epoch = self.generator.sampler.epoch
+        metrics |= {"learning_rate": rate, "epoch": self.state.epoch, "skipped": float(not rows)}
+        metrics |= times.finish(time.perf_counter() - started)
+        metrics |= throughput(
+            tokens,
+            times.seconds["update"],
+            spent.generated_tokens,
+            spent.generate_s,
+            self._flops_per_token,
+            self._peak_flops,
+        )
+        self._report(log, metrics)
+
+    def _new_generation(self, number: int, spent: Spent, times: StepTimes) -> Generation:
+        times.add("sync", self._sync())
+        generation = self.generator.make(number, spent)
+        times.add("generate", spent.generate_s)
+        times.add("score", spent.score_s)
+        scoring = time.perf_counter()
+        if self._cycle > 1:
+            generation.old_logps = self._update.logps(documents(generation))
+        if self.ref_model is not None:
+            generation.ref_logps = self._update.logps(documents(generation), self.ref_model)
+        times.add("update", time.perf_counter() - scoring)
+        rollouts = self._out / "rollouts"
+        write_rollouts(rollouts, number, generation.rollouts, generation.rewards, generation.advantages)
+        return generation
+
+    def _sync(self) -> float:
+        """The engine gets the trainer's weights, if it has others. Returns the seconds it took."""
+        started = time.perf_counter()
+        if self._synced_step != self.state.global_step:
+            self.generator.maker.engine.load_weights((name, w.detach()) for name, w in self.model.named_parameters())
+            self._synced_step = self.state.global_step
+        return time.perf_counter() - started
+
+    def _report(self, log: MetricsLog, metrics: dict[str, float]) -> None:
+        """Log, and save where it is time to."""
+        step = self.state.global_step
+        last = step == self.total_steps
+        log.append(step, metrics)
+        self._hooks.say(console_line(step, self.total_steps, metrics))
+        for alarm in alarms(metrics):
+            self._hooks.say(f"warning: {alarm}")
+        self.control = self.callback_handler.on_step_end(self.args, self.state, self.control)
+        if self.control.should_log or last:
+            self.log(dict(metrics))
+        if self.control.should_save and not last:
+            self._checkpoint()
+
+    def _evaluate_held_out(self, log: MetricsLog) -> None:
+        """Measure the held-out tasks, unless the log has it."""
+        if self.state.global_step in log.measured:
+            return
+        self._sync()
+        metrics = self._hooks.held_out(self.state.global_step)
+        if metrics is None:
+            self._checkpoint()
+            raise Interrupted
+        log.append(self.state.global_step, metrics)
+        self.log(dict(metrics))
+
+    def _end(self, log: MetricsLog) -> None:
+        """The last checkpoint, the model on its own, and the held-out evaluation."""
+        self._checkpoint()
+        self._write_model(self._out / "model")
+        self._evaluate_held_out(log)
+        self.control = self.callback_handler.on_train_end(self.args, self.state, self.control)
+
+    def _checkpoint(self) -> None:
+        """A checkpoint of the last whole step, unless there is one."""
+        latest = self.checkpoints.latest()
+        if latest is None or step_of(latest) != self.state.global_step:
+            self.checkpoints.save(self.state.global_step, state_of(self), self._write_model)
+            self.control = self.callback_handler.on_save(self.args, self.state, self.control)
+
+    def _write_model(self, folder: Path) -> None:
+        self.model.save_pretrained(folder)
+        self.processing_class.save_pretrained(folder)
+
+
+def _named(name: str) -> Any:
+    """A name for TRL's lists; rewards are computed with the rollouts and never asked for again."""
+
+    def reward(**_: Any) -> list[float]:
+        raise RuntimeError(f"reward {name} belongs to the rollouts")
+
+    reward.__name__ = name
+    return reward

@@ -1,0 +1,120 @@
+"""The `grpo:` section: every key of GRPOConfig is honoured or refused by name."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+import torch
+from trl import GRPOConfig
+
+from reasoning.config import ConfigError, load_settings
+from reasoning.train_config import TrainConfig
+from rl.arguments import HONOURED, INSTEAD, NOT_BUILT, REPORTERS, grpo_arguments, prompts_a_generation
+from rl.losses import objective_from
+from rl.rewards import load_reward
+
+ROOT = Path(__file__).parents[2]
+
+
+def arguments(**settings: object) -> GRPOConfig:
+    return grpo_arguments(settings, out=Path("run"), seed=5, max_completion_length=77, rewards=1, use_cpu=True)
+
+
+def test_what_is_listed_exists() -> None:
+    known = {field.name for field in dataclasses.fields(GRPOConfig)}
+    assert known >= HONOURED
+    assert known >= INSTEAD.keys() | NOT_BUILT.keys()
+    assert not HONOURED & (INSTEAD.keys() | NOT_BUILT.keys()) and not INSTEAD.keys() & NOT_BUILT.keys()
+
+
+@pytest.mark.parametrize(
+    "key", sorted({field.name for field in dataclasses.fields(GRPOConfig) if field.init} - HONOURED)
+)
+def test_what_is_not_honoured_is_refused_by_name(key: str) -> None:
+    with pytest.raises(ConfigError, match=rf"grpo\.{key} is not used here[;:] \w"):
+        arguments(**{key: 1})
+
+
+def test_text_of_the_command_line_becomes_what_it_says() -> None:
+    args = arguments(learning_rate="1e-4", max_steps="7", mask_truncated_completions="true", loss_type="dr_grpo")
+    assert (args.learning_rate, args.max_steps, args.mask_truncated_completions) == (1e-4, 7, True)
+    assert args.max_completion_length == 77 and args.seed == 5
+
+
+def test_a_generation_holds_whole_groups() -> None:
+    args = arguments(per_device_train_batch_size=6, gradient_accumulation_steps=4, num_generations=8)
+    assert prompts_a_generation(args) == 3
+    with pytest.raises(ConfigError, match=r"is 20, which is no multiple of num_generations \(8\): write 16 or 24"):
+        arguments(per_device_train_batch_size=10, gradient_accumulation_steps=2, num_generations=8)
+
+
+def test_several_processes_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(ConfigError, match="2 processes is not built yet"):
+        arguments(num_generations=4, per_device_train_batch_size=4)
+
+
+def test_one_gpu_has_to_be_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 8)
+    with pytest.raises(ConfigError, match=r"8 GPUs are visible.*CUDA_VISIBLE_DEVICES=0"):
+        arguments()
+
+
+@pytest.mark.parametrize("key", ["use_peft", "peft_config", "lora_r", "lora_target_modules", "load_in_4bit"])
+def test_adapters_are_refused_by_name(key: str) -> None:
+    with pytest.raises(ConfigError, match=rf"grpo\.{key}: LoRA and quantised weights are not built yet"):
+        arguments(**{key: True})
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"vllm_mode": "server"}, r"grpo\.vllm_mode is not used here; .*server is not built"),
+        ({"vllm_server_host": "gpu7"}, r"grpo\.vllm_server_host is not used here; the engine's settings are in engine"),
+        ({"fsdp": "full_shard"}, r"grpo\.fsdp is not used here: one process trains on one device"),
+        ({"sync_ref_model": True}, r"grpo\.sync_ref_model is not used here: the reference stays fixed"),
+        ({"repetition_penalty": 1.1}, "temperature, top_p, top_k and min_p"),
+        ({"num_generations": 8.5}, r"grpo\.num_generations: 8\.5 is not a whole number"),
+        ({"num_generations": 0}, "a group needs at least 2"),
+        ({"num_generations": None}, r"grpo\.num_generations has no value"),
+        ({"max_steps": None}, r"grpo\.max_steps has no value"),
+        ({"max_steps": "many"}, "'many' is not a whole number"),
+        ({"learning_rate": [1]}, r"grpo\.learning_rate: \[1\] is not a number"),
+        ({"mask_truncated_completions": "perhaps"}, "'perhaps' is not true or false"),
+        ({"reward_weights": 1}, "1 is not a list of numbers"),
+        ({"scale_rewards": "sometimes"}, "scale_rewards is 'sometimes'; use group, batch or none"),
+        ({"temperature": 0}, r"grpo\.temperature is 0; .* write more than 0"),
+        ({"lr_scheduler_type": "reduce_lr_on_plateau"}, "follows a measured loss"),
+        ({"beta": -1}, r"grpo\.beta is -1; write 0 or more"),
+        ({"per_device_train_batch_size": 0}, "write 1 or more"),
+        ({"report_to": "wanbd"}, "'wanbd' is not known; use wandb, trackio, tensorboard or none"),
+    ],
+)
+def test_values_that_cannot_be_used(settings: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        arguments(**settings)
+
+
+def test_a_reporter_that_is_not_installed_is_named_before_anything_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(REPORTERS, "wandb", "no_such_package_here")
+    with pytest.raises(ConfigError, match="wandb is not installed"):
+        arguments(report_to=["wandb"])
+
+
+@pytest.mark.parametrize(("given", "meant"), [(True, "group"), (False, "none"), ("batch", "batch")])
+def test_scale_rewards_as_trl_writes_it(given: object, meant: str) -> None:
+    assert arguments(scale_rewards=given).scale_rewards == meant
+
+
+@pytest.mark.parametrize("name", ["grpo", "grpo-h200", "grpo-gsm8k"])
+def test_the_shipped_configurations_can_be_used(name: str) -> None:
+    config = load_settings(TrainConfig, ROOT / "configs" / f"{name}.yaml", {})
+    args = grpo_arguments(
+        config.grpo, out=Path("run"), seed=0, max_completion_length=9, rewards=len(config.rewards), use_cpu=True
+    )
+    objective_from(args)
+    assert args.max_steps > 0
+    for reward, options in config.rewards.items():
+        load_reward(reward, options)

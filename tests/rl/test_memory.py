@@ -1,0 +1,40 @@
+"""The memory plan: near what was measured, and clear where it does not fit."""
+
+from __future__ import annotations
+
+import pytest
+
+from reasoning.config import ConfigError
+from rl.memory import GIB, Shape, plan_memory, update_bytes
+
+QWEN_1_5B = Shape(1_540_000_000, layers=28, hidden=1536, mlp=8960, vocabulary=151_936, number_bytes=2)
+
+
+@pytest.mark.parametrize(("checkpointing", "measured"), [(False, 56), (True, 11)])
+def test_near_what_one_h200_showed(checkpointing: bool, measured: float) -> None:
+    """The measurement had weights and gradients in bfloat16 and no optimizer: 16 bytes a parameter less."""
+    estimate = update_bytes(QWEN_1_5B, 16384, 1, checkpointing=checkpointing, reference=False)
+    without_states = (estimate - 16 * QWEN_1_5B.parameters) / GIB
+    assert without_states == pytest.approx(measured, rel=0.25)
+
+
+def test_activations_are_kept_where_there_is_room() -> None:
+    assert not plan_memory(QWEN_1_5B, 16384, 1, 141 * GIB, asked=None, reference=False).checkpointing
+    assert plan_memory(QWEN_1_5B, 16384, 1, 60 * GIB, asked=None, reference=False).checkpointing
+    assert plan_memory(QWEN_1_5B, 16384, 1, 141 * GIB, asked=True, reference=False).checkpointing
+
+
+def test_what_cannot_fit_is_refused_with_numbers() -> None:
+    with pytest.raises(
+        ConfigError, match=r"row_tokens: [\d,]+ or less \(now 65,536\).*leave grpo.gradient_checkpointing"
+    ):
+        plan_memory(QWEN_1_5B, 65536, 1, 100 * GIB, asked=False, reference=False)
+    with pytest.raises(ConfigError, match=r"alone take 2\d\.\d GiB: choose a smaller model"):
+        plan_memory(QWEN_1_5B, 1024, 1, 8 * GIB, asked=None, reference=False)
+
+
+def test_a_refused_plan_names_rows_that_would_fit() -> None:
+    with pytest.raises(ConfigError) as raised:
+        plan_memory(QWEN_1_5B, 200_000, 1, 60 * GIB, asked=None, reference=False)
+    named = int(str(raised.value).split("update.row_tokens: ")[1].split(" or less")[0].replace(",", ""))
+    assert plan_memory(QWEN_1_5B, named, 1, 60 * GIB, asked=None, reference=False).needed <= 60 * GIB
