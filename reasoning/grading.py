@@ -12,8 +12,8 @@ from verifiers import grade
 from verifiers.base import Status, Verdict
 from verifiers.policy import PRESETS
 
-THREADS = max(4, len(os.sched_getaffinity(0)))
-"""They only wait: what grading takes is done in other processes, as many as there are cores."""
+THREADS = max(4, 3 * len(os.sched_getaffinity(0)))
+"""They only wait: what grading takes is done in other processes, of which some may sleep until their time is up."""
 
 Graded = tuple[tuple[SampleKey, ...], Verdict]
 

@@ -24,6 +24,7 @@ from reasoning.summary import Summary, plot, summarise
 from reasoning.train_config import TrainConfig
 from reasoning.types import CurvePoint
 from verifiers.base import Status
+from verifiers.sandbox import Outcome
 
 
 class _Kept:
@@ -162,10 +163,10 @@ def paired_change(before: RunFolder, after: RunFolder, budget: int) -> Estimate:
 
 
 def _rates(folder: RunFolder, budget: int) -> dict[str, float]:
-    """Share of right samples, by task, over samples that exist."""
+    """Share of right samples, by task, over samples that exist: a program that the sandbox failed on is none."""
     found: dict[str, list[bool]] = {}
     for key, verdict in folder.read_verdicts().items():
-        if key.budget == budget:
+        if key.budget == budget and verdict.rule != Outcome.SANDBOX_ERROR:
             found.setdefault(key.task_id, []).append(verdict.status is Status.CORRECT)
     return {task_id: sum(right) / len(right) for task_id, right in found.items()}
 
