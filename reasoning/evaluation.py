@@ -9,22 +9,22 @@ report      what would invalidate the numbers, the table, where everything lies
 
 from __future__ import annotations
 
-import errno
 import logging
 import os
 import sys
 import time
 import traceback
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
 import yaml
 
 from eval.savings import POLICY_HEADINGS, policy_row
 from reasoning import console
+from reasoning.attempts import FULL, begin_attempt, end_attempt, now, resume_line
 from reasoning.budgets import format_budget
 from reasoning.cli import ExitCode
 from reasoning.config import ConfigError, EvalConfig
@@ -33,14 +33,12 @@ from reasoning.files import StoredDataError
 from reasoning.grading import describe_policy
 from reasoning.pages import describe_sampling
 from reasoning.preflight import Plan, make_plan
-from reasoning.provenance import git_state, versions
 from reasoning.run_folder import RunFolder, default_path, make_folder, make_new_folder
 from reasoning.run_start import prepare_run
 from reasoning.sampling import sample
 from reasoning.summary import Summary, summarise
 
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""What a file system says when it takes no more."""
+MODULE = "reasoning.eval"
 
 log = logging.getLogger("reasoning")
 
@@ -95,21 +93,21 @@ def evaluate(config: EvalConfig, command: Command, start_engine: EngineFactory =
 def _run(plan: Plan, folder: RunFolder, command: Command, start_engine: EngineFactory) -> int:
     """Sample, summarise and report; whatever goes wrong becomes an exit code and the line to go on with."""
     started = time.monotonic()
-    resume_line = _resume_line(command.arguments, folder.path)
+    going_on = resume_line(MODULE, command.arguments, folder.path)
     try:
         _introduce(plan, folder, command)
         if not sample(plan, folder, lambda: _start(plan, folder, command, start_engine), quiet=command.quiet):
-            return _interrupted(folder, started, resume_line)
+            return _interrupted(folder, started, going_on)
         summary = summarise(folder)
-        _end(folder, "complete", started)
+        end_attempt(folder, "complete", started)
     except KeyboardInterrupt:
-        return _interrupted(folder, started, resume_line)
+        return _interrupted(folder, started, going_on)
     except StoredDataError:
         raise
     except Exception as error:  # noqa: BLE001 - the last boundary: say what is on disk and how to go on
         if isinstance(error, OSError) and error.errno in FULL:
-            return _disk_full(folder, error, resume_line)
-        return _failed(folder, error, started, resume_line)
+            return _disk_full(folder, error, going_on)
+        return _failed(folder, error, started, going_on)
     return _report(summary, plan)
 
 
@@ -123,7 +121,7 @@ def prepare(plan: Plan, folder: RunFolder, *, resume: bool, clean: bool) -> None
     """Make a locked folder ready for the samples of a plan."""
     manifest = {
         "status": "running",
-        "started": _now(),
+        "started": now(),
         "ended": None,
         "seconds": 0.0,
         "planned": plan.planned,
@@ -144,22 +142,9 @@ def prepare(plan: Plan, folder: RunFolder, *, resume: bool, clean: bool) -> None
 def _start(plan: Plan, folder: RunFolder, command: Command, start_engine: EngineFactory) -> Engine:
     """Start the engine, and note in the manifest what this attempt at the run is made with."""
     engine = start_engine(plan, folder.log)
-    attempt = {
-        "started": _now(),
-        "command": ["python", "-m", "reasoning.eval", *command.arguments],
-        "versions": versions(),
-        "git": git_state(),
-        "engine": engine.describe(),
-        "sandbox": plan.sandbox,
-    }
-    folder.update_manifest(status="running", attempts=[*folder.read_manifest()["attempts"], attempt])
+    begin_attempt(folder, MODULE, command.arguments, engine, sandbox=plan.sandbox)
     log.info("engine: %s", engine.describe())
     return engine
-
-
-def _end(folder: RunFolder, status: str, started: float) -> None:
-    seconds = folder.read_manifest()["seconds"] + time.monotonic() - started
-    folder.update_manifest(status=status, ended=_now(), seconds=round(seconds, 3))
 
 
 def _describe(plan: Plan) -> None:
@@ -220,41 +205,30 @@ def print_summary(summary: Summary) -> None:
         console.say(f"plot:         {summary.plots[0]}")
 
 
-def _resume_line(arguments: Sequence[str], path: Path) -> str:
-    """What to type to go on with an interrupted run that was started with `arguments`."""
-    kept: list[str] = []
-    skip = False
-    for argument in arguments:
-        if not skip and argument not in ("--resume", "--clean", "--out") and not argument.startswith("--out="):
-            kept.append(argument)
-        skip = argument == "--out"
-    return console.command_line("reasoning.eval", *kept, "--out", str(path), "--resume")
-
-
-def _interrupted(folder: RunFolder, started: float, resume_line: str) -> int:
-    _end(folder, "interrupted", started)
-    console.note(f"interrupted; everything finished is on disk. Continue with:\n  {resume_line}")
+def _interrupted(folder: RunFolder, started: float, going_on: str) -> int:
+    end_attempt(folder, "interrupted", started)
+    console.note(f"interrupted; everything finished is on disk. Continue with:\n  {going_on}")
     return ExitCode.INTERRUPTED
 
 
-def _disk_full(folder: RunFolder, error: OSError, resume_line: str) -> int:
+def _disk_full(folder: RunFolder, error: OSError, going_on: str) -> int:
     """The manifest keeps saying `running`: there is no room to say anything else."""
     console.note(
         f"error: cannot write to {folder.path}: {os.strerror(error.errno or 0)}. What was written is intact. "
-        f"Make room, then continue with:\n  {resume_line}"
+        f"Make room, then continue with:\n  {going_on}"
     )
     return ExitCode.FAILED
 
 
-def _failed(folder: RunFolder, error: Exception, started: float, resume_line: str) -> int:
+def _failed(folder: RunFolder, error: Exception, started: float, going_on: str) -> int:
     log.error("the run failed", exc_info=error)
-    _end(folder, "failed", started)
+    end_attempt(folder, "failed", started)
     if not isinstance(error, EngineError):
         traceback.print_exception(error, file=sys.stderr)
     finished, planned = len(folder.finished_keys()), folder.read_manifest()["planned"]
     console.note(
         f"error: {error}\n{finished:,} of {planned:,} samples are on disk; log: {folder.log}\n"
-        f"continue with:\n  {resume_line}"
+        f"continue with:\n  {going_on}"
     )
     return ExitCode.FAILED
 
@@ -270,7 +244,3 @@ def _log_to(path: Path) -> Generator[None]:
     finally:
         log.removeHandler(handler)
         handler.close()
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")

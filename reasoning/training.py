@@ -5,34 +5,34 @@ What goes wrong becomes an exit code and the line to go on with.
 
 from __future__ import annotations
 
-import errno
 import logging
 import os
 import sys
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from reasoning import console
+from reasoning.attempts import FULL, begin_attempt, end_attempt, now, resume_line
 from reasoning.cli import ExitCode
 from reasoning.config import ConfigError
 from reasoning.engine.base import Engine, EngineError, EngineSettings
 from reasoning.held_out import HeldOut, print_outcome
-from reasoning.provenance import git_state, sha256, versions
+from reasoning.provenance import sha256
 from reasoning.run_folder import RunFolder, default_path, make_folder, make_new_folder
 from reasoning.sampling import Interrupt
 from reasoning.train_config import TrainConfig
 from reasoning.train_folder import prepare_training
 from reasoning.train_plan import TrainPlan, plan_training
 
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+MODULE = "reasoning.train"
 
 log = logging.getLogger("reasoning")
 
@@ -88,26 +88,26 @@ def _run(plan: TrainPlan, folder: RunFolder, command: TrainCommand, start_engine
     from rl.rollouts import Interrupted
 
     started = time.monotonic()
-    resume_line = _resume_line(command.arguments, folder.path)
+    going_on = resume_line(MODULE, command.arguments, folder.path)
     console.note(f"run folder: {folder.path}")
     try:
         steps, held_out = _train(plan, folder, command, start_engine)
-        _end(folder, "complete", started)
+        end_attempt(folder, "complete", started)
     except (KeyboardInterrupt, Interrupted):
-        _end(folder, "interrupted", started)
-        console.note(f"interrupted; continue with:\n  {resume_line}")
+        end_attempt(folder, "interrupted", started)
+        console.note(f"interrupted; continue with:\n  {going_on}")
         return ExitCode.INTERRUPTED
     except ConfigError:
-        _end(folder, "failed", started)
+        end_attempt(folder, "failed", started)
         raise
     except Exception as error:  # noqa: BLE001 - the last boundary: say what is on disk and how to go on
         full = isinstance(error, OSError) and error.errno in FULL
         if not full and not isinstance(error, CheckpointError):
-            _end(folder, "failed", started)
+            end_attempt(folder, "failed", started)
         if not full and not isinstance(error, EngineError | TrainingStopped | CheckpointError):
             traceback.print_exception(error, file=sys.stderr)
         what = f"cannot write to {folder.path}: {os.strerror(error.errno or 0)}" if full else str(error)
-        console.note(f"error: {what}\ncontinue with:\n  {resume_line}")
+        console.note(f"error: {what}\ncontinue with:\n  {going_on}")
         return ExitCode.FAILED
     print_outcome(held_out, plan.config, steps, folder.read_manifest()["seconds"])
     return ExitCode.DONE
@@ -124,14 +124,7 @@ def _train(
         interrupt = stack.enter_context(Interrupt())
         engine = start_engine(plan, folder.log)
         stack.callback(engine.close)
-        attempt = {
-            "started": _now(),
-            "command": ["python", "-m", "reasoning.train", *command.arguments],
-            "versions": versions(),
-            "git": git_state(),
-            "engine": engine.describe(),
-        }
-        folder.update_manifest(status="running", attempts=[*folder.read_manifest()["attempts"], attempt])
+        begin_attempt(folder, MODULE, command.arguments, engine)
         held_out = HeldOut(plan.held_out, folder, engine)
         latest = Checkpoints(folder.path / "checkpoints", None).latest()
         held_out.forget_after(step_of(latest) if latest else 0)
@@ -162,7 +155,7 @@ def _folder(config: TrainConfig) -> RunFolder:
 def _manifest(plan: TrainPlan) -> dict[str, Any]:
     return {
         "status": "running",
-        "started": _now(),
+        "started": now(),
         "ended": None,
         "seconds": 0.0,
         "n_tasks": len(plan.rollouts.tasks),
@@ -173,11 +166,6 @@ def _manifest(plan: TrainPlan) -> dict[str, Any]:
         "sampling": asdict(plan.settings.sampling),
         "attempts": [],
     }
-
-
-def _end(folder: RunFolder, status: str, started: float) -> None:
-    seconds = folder.read_manifest()["seconds"] + time.monotonic() - started
-    folder.update_manifest(status=status, ended=_now(), seconds=round(seconds, 3))
 
 
 def _describe(plan: TrainPlan) -> None:
@@ -194,17 +182,3 @@ def _describe(plan: TrainPlan) -> None:
         f"{plan.settings.max_completion_length:,} tokens, rows of {plan.row_tokens:,}"
     )
     console.say("nothing was started")
-
-
-def _resume_line(arguments: Sequence[str], path: Path) -> str:
-    kept: list[str] = []
-    skip = False
-    for argument in arguments:
-        if not skip and argument not in ("--resume", "--clean", "--out") and not argument.startswith("--out="):
-            kept.append(argument)
-        skip = argument == "--out"
-    return console.command_line("reasoning.train", *kept, "--out", str(path), "--resume")
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -46,8 +46,10 @@ def test_an_attempt_that_was_killed_is_paid_for(model, tmp_path, uninterrupted, 
 
 def test_a_run_ends_once_even_if_its_summary_fails(model, tmp_path, run: Run, monkeypatch):
     ends: list[str] = []
-    end = evaluation._end
-    monkeypatch.setattr(evaluation, "_end", lambda folder, status, at: (ends.append(status), end(folder, status, at)))
+    end = evaluation.end_attempt
+    monkeypatch.setattr(
+        evaluation, "end_attempt", lambda folder, status, at: (ends.append(status), end(folder, status, at))
+    )
 
     def fail(_folder: object) -> None:
         raise ZeroDivisionError("no summary today")
