@@ -2,9 +2,11 @@
 
     python -m benchmarks.controller_overhead --limit 256 --budgets 64,256,1k,4k --json FILE
 
-The controller samples traces and forks; every request that it made is then replayed by vLLM's own offline class: same
-prompt ids, same number of tokens, all submitted at once, statistics off. Each side is a process of its own (one engine
-a process) and repeats after a warm-up; medians and their ratio are printed.
+The controller samples traces and forks, and returns them as ids and text; every request that it made is then replayed
+by vLLM's own offline class: same prompt ids, same number of tokens, all submitted at once, statistics off. `plain
+generate` returns ids and text, as it does unless told otherwise; `ids alone` is the same without any text. Either is an
+engine in a process of its own and repeats after a warm-up; medians and their ratios are printed, and how long the
+controller's side was outside of vLLM's core.
 """
 
 from __future__ import annotations
@@ -25,6 +27,8 @@ from reasoning.engine.environment import prepare_environment
 from reasoning.preflight import Plan, make_plan
 from reasoning.sampling import controller
 
+PLAIN = {"plain": "plain generate", "ids": "ids alone"}
+
 
 def controlled(plan: Plan, repeats: int, out: Path) -> None:
     """Run the controller, and write its times and the requests of its last repeat."""
@@ -32,9 +36,10 @@ def controlled(plan: Plan, repeats: int, out: Path) -> None:
     from reasoning.engine.vllm import VllmEngine
 
     class Logged(VllmEngine):
-        """Keeps what was asked and how many tokens came of it."""
+        """Keeps what was asked, how many tokens came of it, and the seconds inside vLLM's core."""
 
         requests: dict[str, list[Any]]
+        core_s = 0.0
 
         def add(self, request: Request) -> None:
             self.requests[request.id] = [list(request.prompt_ids), 0, request.seed]
@@ -47,15 +52,26 @@ def controlled(plan: Plan, repeats: int, out: Path) -> None:
             return outputs
 
     engine = Logged(plan.model.source, EngineSettings(**plan.config.engine.model_dump()), plan.max_model_len)
-    seconds = []
+    get_output = engine._client.get_output
+
+    def timed_output() -> Any:
+        started = time.perf_counter()
+        batch = get_output()
+        engine.core_s += time.perf_counter() - started
+        return batch
+
+    engine._client.get_output = timed_output
+    seconds, outside = [], []
     for _ in range(repeats + 1):
-        engine.requests = {}
+        engine.requests, engine.core_s = {}, 0.0
         engine._client.reset_prefix_cache()
         started = time.perf_counter()
         _sample(plan, engine)
         seconds.append(time.perf_counter() - started)
+        outside.append(seconds[-1] - engine.core_s)
     requests = [row for row in engine.requests.values() if row[1]]
-    out.write_text(json.dumps({"seconds": seconds[1:], "requests": requests, "engine": engine.describe()}))
+    row = {"seconds": seconds[1:], "outside_core_s": outside[1:], "requests": requests, "engine": engine.describe()}
+    out.write_text(json.dumps(row))
     engine.close()
 
 
@@ -68,8 +84,8 @@ def _sample(plan: Plan, engine: Any) -> None:
 
 
 def plain(plan: Plan, repeats: int, out: Path, log: dict[str, Any]) -> None:
-    """The same requests through `llm.generate`."""
-    from vllm import LLM, SamplingParams
+    """The same requests through `llm.generate`, with and without the text of what it returns."""
+    from vllm import LLM
 
     engine = log["engine"]
     llm = LLM(
@@ -82,30 +98,34 @@ def plain(plan: Plan, repeats: int, out: Path, log: dict[str, Any]) -> None:
         kv_cache_memory_bytes=engine["kv_bytes"],
         enable_prefix_caching=True,
         enable_chunked_prefill=None if engine["device"] != "cpu" else False,  # seeded requests need it off there
-        skip_tokenizer_init=True,
         seed=0,
     )
     prompts: Any = [{"prompt_token_ids": ids} for ids, _, _ in log["requests"]]
-    sampling = [
-        SamplingParams(
-            temperature=plan.sampling.temperature,
-            top_p=plan.sampling.top_p,
-            top_k=plan.sampling.top_k,
-            min_p=plan.sampling.min_p,
-            seed=seed,
-            max_tokens=tokens,
-            ignore_eos=True,
-            detokenize=False,
-        )
-        for _, tokens, seed in log["requests"]
-    ]
-    seconds = []
-    for _ in range(repeats + 1):
-        llm.reset_prefix_cache()
-        started = time.perf_counter()
-        llm.generate(prompts, sampling, use_tqdm=False)
-        seconds.append(time.perf_counter() - started)
-    out.write_text(json.dumps({"seconds": seconds[1:]}))
+    seconds: dict[str, list[float]] = {}
+    for side, text in (("plain", True), ("ids", False)):
+        sampling = [_params(plan, tokens, seed, text) for _, tokens, seed in log["requests"]]
+        seconds[side] = []
+        for _ in range(repeats + 1):
+            llm.reset_prefix_cache()
+            started = time.perf_counter()
+            llm.generate(prompts, sampling, use_tqdm=False)
+            seconds[side].append(time.perf_counter() - started)
+    out.write_text(json.dumps({side: row[1:] for side, row in seconds.items()}))
+
+
+def _params(plan: Plan, tokens: int, seed: int, text: bool) -> Any:
+    from vllm import SamplingParams
+
+    return SamplingParams(
+        temperature=plan.sampling.temperature,
+        top_p=plan.sampling.top_p,
+        top_k=plan.sampling.top_k,
+        min_p=plan.sampling.min_p,
+        seed=seed,
+        max_tokens=tokens,
+        ignore_eos=True,
+        detokenize=text,
+    )
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -124,51 +144,46 @@ def main(arguments: Sequence[str]) -> int:
     prepare_environment()
     overrides = {"budgets": given.budgets, "limit": given.limit, "countdown.levels": given.levels}
     plan = make_plan(load_config(None, overrides | {"engine.max_num_seqs": given.concurrency}))
+    out = given.folder / f"{given.side}.json"
     if given.side == "controller":
-        controlled(plan, given.repeats, given.folder / "controller.json")
+        controlled(plan, given.repeats, out)
     else:
         log = json.loads((given.folder / "controller.json").read_text())
-        plain(plan, given.repeats, given.folder / "plain.json", log)
+        plain(plan, given.repeats, out, log)
     return 0
 
 
 def _compare(given: argparse.Namespace, arguments: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory() as folder:
         for side in ("controller", "plain"):
-            command = [
-                sys.executable,
-                "-m",
-                "benchmarks.controller_overhead",
-                *arguments,
-                "--side",
-                side,
-                "--folder",
-                folder,
-            ]
-            subprocess.run(command, check=True)
+            own = ["--side", side, "--folder", folder]
+            subprocess.run([sys.executable, "-m", "benchmarks.controller_overhead", *arguments, *own], check=True)
         ours = json.loads(Path(folder, "controller.json").read_text())
-        theirs = json.loads(Path(folder, "plain.json").read_text())
+        seconds = {"controller": ours["seconds"], **json.loads(Path(folder, "plain.json").read_text())}
     tokens = sum(row[1] for row in ours["requests"])
-    medians = statistics.median(ours["seconds"]), statistics.median(theirs["seconds"])
+    medians = {side: statistics.median(row) for side, row in seconds.items()}
+    ratios = {side: medians["controller"] / medians[side] for side in PLAIN}
     print(
         f"{ours['engine']['device']}, vLLM {ours['engine']['vllm']}: "
         f"{len(ours['requests'])} requests, {tokens:,} tokens"
     )
-    for name, row, median in (("controller", ours, medians[0]), ("plain generate", theirs, medians[1])):
+    for side, median in medians.items():
         print(
-            f"{name:>15}: median {median:.2f} s, {tokens / median:,.0f} tokens/s, "
-            f"of {[round(second, 2) for second in row['seconds']]}"
+            f"{PLAIN.get(side, side):>15}: median {median:.2f} s, {tokens / median:,.0f} tokens/s, "
+            f"of {[round(second, 2) for second in seconds[side]]}"
         )
-    print(f"{'ratio':>15}: {medians[0] / medians[1]:.3f}")
+    print(f"{'outside core':>15}: median {statistics.median(ours['outside_core_s']):.2f} s of the controller's")
+    for side, ratio in ratios.items():
+        print(f"{'ratio':>15}: {ratio:.3f} to {PLAIN[side]}")
     if given.json:
         record = {
             "command": ["python", "-m", "benchmarks.controller_overhead", *arguments],
             "engine": ours["engine"],
             "requests": len(ours["requests"]),
             "tokens": tokens,
-            "controller_s": ours["seconds"],
-            "plain_s": theirs["seconds"],
-            "ratio_of_medians": medians[0] / medians[1],
+            "outside_core_s": ours["outside_core_s"],
+            **{f"{side}_s": row for side, row in seconds.items()},
+            "ratio_of_medians": ratios,
         }
         given.json.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
     return 0
