@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
+from numpy.typing import NDArray
 
 from eval.curves import GradedSample
 from eval.statistics import RESAMPLES, Floats, mean_intervals, resampled_means
-from eval.stored import whole_samples
+from eval.stored import Stored, whole_samples
 from eval.voting import MAX_VOTES, labelled_majority_at_k, pass_at_k
 from reasoning.budgets import format_budget
 from verifiers.base import Status
@@ -51,11 +52,11 @@ class MapPoint:
     pareto: float
 
 
-def make_grid(tasks: Sequence[TaskRows]) -> Grid:
-    """Votes are 1, 2, 4 ... up to the samples that every task has."""
+def make_grid(tasks: Sequence[TaskRows], most_votes: int = MAX_VOTES) -> Grid:
+    """Votes are 1, 2, 4 ... up to the samples that every task has, and up to `most_votes`."""
     budgets = sorted(tasks[0]) if tasks else []
     common = min((len(rows) for task in tasks for rows in task.values()), default=0)
-    votes = [1 << power for power in range(min(common, MAX_VOTES).bit_length())]
+    votes = [1 << power for power in range(min(common, most_votes).bit_length())]
     cells = tuple(product(budgets, votes))
     shape = len(tasks), len(cells)
     majority, passed, tokens = np.empty(shape), np.empty(shape), np.empty(shape)
@@ -97,26 +98,63 @@ def map_of(samples: Sequence[GradedSample], seed: int = 0) -> list[MapPoint]:
     return points if any(point.votes > 1 for point in points) else []
 
 
-def allocate(grid: Grid, groups: Sequence[int], budget: float) -> tuple[Floats, Floats, list[int]]:
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A cell for each of the tasks that it is judged on, told by other tasks."""
+
+    judged: Sequence[TaskRows]
+    grid: Grid
+    cells: NDArray[np.int_]  # [n_tasks], indices into the grid's cells
+    chosen: Sequence[int]  # the cell of each group, first as the odd tasks chose it, then as the even ones did
+
+
+def choose(stored: Stored, tokens: float, bins: int | None = None, most_votes: int = MAX_VOTES) -> Chosen:
+    """One cell for all tasks within a mean of `tokens` a task, or with `bins` one for each group of tasks.
+
+    Groups are of how hard a task is, told by its even samples; the cells are then chosen and judged on the odd ones.
+
+    Raises:
+        ValueError: there are too few tasks, or not even the cheapest cells fit.
+    """
+    tasks = stored.by_budget()
+    judged, groups = (tasks, [0] * len(tasks)) if bins is None else _held_out(tasks, bins)
+    if len(judged) < 2:
+        raise ValueError(f"it chooses on one half of the tasks and judges on the other, and there are {len(judged)}")
+    grid = make_grid(judged, most_votes)
+    return Chosen(judged, grid, *allocate(grid, groups, tokens))
+
+
+def allocate(grid: Grid, groups: Sequence[int], budget: float) -> tuple[NDArray[np.int_], list[int]]:
     """The best cell for each group of tasks within a mean of `budget` tokens a task, chosen on the other half.
 
     `groups` is the group of each task, 0, 1, 2 ... Tasks are split into halves by their place: even and odd.
-    Returns the accuracy and the tokens of each task under the cells that the other half chose, and which those were.
+    Returns the cell of each task, [n_tasks], and those that the halves chose, as in `Chosen`.
 
     Raises:
         ValueError: not even the cheapest cells fit.
     """
     places = np.arange(len(grid.majority))
-    accuracy, tokens = np.empty(len(places)), np.empty(len(places))
+    own = np.empty(len(places), dtype=int)
     chosen = []
     labels = np.asarray(groups)
     for half in (0, 1):
         cells = _cheapest_best(grid, labels, places % 2 != half, budget)
-        for place in np.flatnonzero(places % 2 == half):
-            cell = cells[labels[place]]
-            accuracy[place], tokens[place] = grid.majority[place, cell], grid.tokens[place, cell]
+        own[places % 2 == half] = np.array(cells)[labels[places % 2 == half]]
         chosen += cells
-    return accuracy, tokens, chosen
+    return own, chosen
+
+
+def _held_out(tasks: Sequence[TaskRows], bins: int) -> tuple[Sequence[TaskRows], list[int]]:
+    """Tasks with their odd samples, grouped by how often their even samples are right at the largest budget.
+
+    The even samples are not charged: how hard a task is is taken as known, as by C. Snell et al., 2024.
+    """
+    held_out = [task[max(task)][::2] for task in tasks]
+    easy = np.array([np.mean([row.status == Status.CORRECT for row in rows]) for rows in held_out])
+    # The place among all tasks, so that groups are as even as ties allow.
+    ranks = np.searchsorted(np.sort(easy), easy) / max(len(easy), 1)
+    present = {group: number for number, group in enumerate(sorted({int(rank * bins) for rank in ranks}))}
+    return [{b: rows[1::2] for b, rows in task.items()} for task in tasks], [present[int(r * bins)] for r in ranks]
 
 
 def describe_cells(grid: Grid, chosen: Sequence[int]) -> str:

@@ -15,6 +15,7 @@ import numpy as np
 from eval.comparison import detectable_difference, holm, noise_floor, paired_test
 from eval.curves import MISSING, GradedSample, curve, task_rates, uncounted
 from eval.statistics import LEVEL, difference_interval
+from eval.voted import Voting, voted_curve, voted_rates
 from eval.wording import points, said_p
 from reasoning.budgets import format_budget
 from reasoning.types import CurvePoint, Task
@@ -33,6 +34,7 @@ class Run:
     settings: Mapping[str, object]
     seed: int = 0
     counted: bool = True  # whether its tokens are known
+    voting: Voting | None = None  # a policy drew its samples: each task has one result, its vote
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +91,9 @@ def compare_runs(runs: Sequence[Run], seed: int = 0) -> Comparison:
     Raises:
         ValueError: there are none.
     """
-    identities = [{task_id: _identity(task) for task_id, task in run.tasks.items()} for run in runs]
-    common = set.intersection(*({*one.items()} for one in identities))
-    if not common:
-        raise ValueError(_nothing_common(runs, identities))
-    ids = {task_id for task_id, _ in common}
+    ids = common_tasks([run.name for run in runs], [run.task_set for run in runs], [run.tasks for run in runs])
     kept = [[sample for sample in run.samples if sample.key.task_id in ids] for run in runs]
-    rates = [_rates(samples, sorted(ids)) for samples in kept]
+    rates = [_rates(run, samples, sorted(ids)) for run, samples in zip(runs, kept, strict=True)]
     found = [
         contrast
         for run, own in zip(runs[1:], rates[1:], strict=True)
@@ -121,24 +119,40 @@ def compare_runs(runs: Sequence[Run], seed: int = 0) -> Comparison:
 
 
 def _curve(run: Run, samples: Sequence[GradedSample], seed: int) -> tuple[CurvePoint, ...]:
-    found = curve(samples, model=run.model, task_set=run.task_set, method=run.method, seed=seed)
+    names = {"model": run.model, "task_set": run.task_set, "method": run.method, "seed": seed}
+    found = curve(samples, **names) if run.voting is None else voted_curve(samples, run.voting, **names)
     return tuple(found) if run.counted else uncounted(found)
 
 
-def _identity(task: Task) -> str:
+def identity(task: Task) -> str:
+    """The same for tasks that are graded alike."""
     content = json.dumps([task.verifier, task.reference, task.meta], sort_keys=True)
     return hashlib.sha256(content.encode()).hexdigest()
 
 
-def _nothing_common(runs: Sequence[Run], identities: Sequence[Mapping[str, str]]) -> str:
-    sets = ", ".join(f"{run.name}: {run.task_set}, {len(run.tasks):,} tasks" for run in runs)
+def common_tasks(names: Sequence[str], sets: Sequence[str], tasks: Sequence[Mapping[str, Task]]) -> set[str]:
+    """Ids of the tasks that all runs have, of runs by their names, the names of their task sets, and their tasks.
+
+    Raises:
+        ValueError: there are none.
+    """
+    identities = [{task_id: identity(task) for task_id, task in own.items()} for own in tasks]
+    common = set.intersection(*({*one.items()} for one in identities))
+    if common:
+        return {task_id for task_id, _ in common}
+    sizes = ", ".join(f"{name}: {own}, {len(ids):,} tasks" for name, own, ids in zip(names, sets, tasks, strict=True))
     same_ids = set.intersection(*({*one} for one in identities))
     hint = f"; {len(same_ids):,} ids are in all, but stand for different tasks" if same_ids else ""
-    return f"these runs have no task in common ({sets}{hint}); compare runs of the same --tasks, --limit and --seed"
+    raise ValueError(
+        f"these runs have no task in common ({sizes}{hint}); compare runs of the same --tasks, --limit and --seed"
+    )
 
 
-def _rates(samples: Sequence[GradedSample], ids: Sequence[str]) -> dict[int, np.ndarray]:
-    """Budget -> [n_tasks]: share of right samples of each task in `ids`, NaN where it has none."""
+def _rates(run: Run, samples: Sequence[GradedSample], ids: Sequence[str]) -> dict[int, np.ndarray]:
+    """Budget -> [n_tasks]: share of right samples, or the vote, of each task in `ids`; NaN where it has none."""
+    if run.voting is not None:
+        votes = voted_rates(samples, run.voting)
+        return {run.voting.budget: np.array([votes.get(task_id, np.nan) for task_id in ids])}
     places = {task_id: place for place, task_id in enumerate(ids)}
     by_budget: dict[int, list[GradedSample]] = {}
     for sample in samples:
@@ -208,6 +222,11 @@ def _sentences(name: str, comparison: Comparison, own: Sequence[Contrast]) -> li
             f"No difference is shown: {name} against {reference} at {_and(parts)}{corrected}. "
             f"With these tasks a true difference of {size} points would be found four times in five."
         )
+    curves = zip(comparison.names, comparison.curves, strict=True)
+    votes = {one: any(point.vote != "none" for point in own_curve) for one, own_curve in curves}
+    if votes[name] != votes[reference]:
+        voted, single = (name, reference) if votes[name] else (reference, name)
+        said.append(f"{voted} is one vote a task, at the tokens of all its samples; {single} is a single sample.")
     if noise := comparison.noise.get(name):
         parts = [f"{100 * floor:.1f} points at {format_budget(budget)}" for budget, floor in noise.by_budget.items()]
         what = "what does not reproduce" if noise.same_seed else "sampling alone"

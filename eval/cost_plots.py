@@ -10,6 +10,7 @@ from pathlib import Path
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from eval.allocation import MapPoint
+from eval.axes import TOKENS, Axis
 from eval.curves import MISSING, GradedSample
 from eval.figure import End, Words, drawing, files_of, interval_bar, label_ends, log_tokens, percent_axis
 from eval.savings import PolicyResult
@@ -83,19 +84,26 @@ def _front(x: Sequence[float], y: Sequence[float]) -> list[int]:
 
 
 def policy_figure(
-    policies: Sequence[PolicyResult], points: Sequence[CurvePoint], cells: Sequence[MapPoint], out: Path, *, note: str
+    policies: Sequence[PolicyResult],
+    points: Sequence[CurvePoint],
+    cells: Sequence[MapPoint],
+    out: Path,
+    *,
+    note: str,
+    axis: Axis = TOKENS,
 ) -> list[Path]:
     """Policies by their tokens and accuracy, each with its interval, beside the plain curves of the same run."""
     judged = [policy for policy in policies if policy.n_tasks]
     if not judged:
         return []
-    curves = _plain_curves({policy.plain for policy in judged}, points, cells)
+    curves = _plain_curves({policy.plain for policy in judged}, points, cells, axis.floor)
     words = Words(
         "What policies bring, beside the plain curve",
-        "Left of the line at the same height: tokens saved at equal accuracy. Tokens are thinking, answers and probes; "
-        f"of all samples of a task where samples vote. Bars: 95% interval over tasks. {note}",
+        f"Left of the line at the same height: {axis.noun} saved at equal accuracy. Counted are thinking, answers and "
+        f"probes; of all samples of a task where samples vote. Bars: 95% interval over tasks. {axis.caption} {note}",
     )
     numbers = {
+        "axis": axis.name,
         "policies": [asdict(policy) for policy in judged],
         "plain": {name: [{"tokens": x, "accuracy": y / 100} for x, y in line] for name, line in curves.items()},
     }
@@ -106,29 +114,29 @@ def policy_figure(
             axes.plot(*zip(*line, strict=True), color=MUTED, linestyle=LINES[number], marker=".", linewidth=1.4)
             ends.append(End(*line[-1], name, MUTED))
         for number, policy in enumerate(judged):
-            color, x, y = COLORS[number % len(COLORS)], max(policy.tokens_mean, 1.0), 100 * policy.accuracy
+            color, x, y = COLORS[number % len(COLORS)], max(policy.tokens_mean, axis.floor), 100 * policy.accuracy
             interval_bar(axes, x, 100 * policy.low, 100 * policy.high, color)
             marker = MARKERS[(number + number // len(COLORS)) % len(MARKERS)]  # no colour has the same one again
-            axes.plot([x], [y], color=color, marker=marker, markersize=7)
+            axes.plot([x], [y], color=color, marker=marker, markersize=7, clip_on=False)
             ends.append(End(x, y, policy.policy, for_text(color)))
         xs = [end.x for end in ends] + [x for line in curves.values() for x, _ in line]
-        log_tokens(axes, 0.7 * min(xs), 1.6 * max(xs))
-        axes.set_xlabel("Tokens spent, mean (log scale)")
+        log_tokens(axes, 0.7 * min(xs), 1.6 * max(xs), axis)
+        axes.set_xlabel(axis.mean)
         percent_axis(axes)
         label_ends(figure, axes, ends)
     return files_of(out)
 
 
 def _plain_curves(
-    wanted: set[str], points: Sequence[CurvePoint], cells: Sequence[MapPoint]
+    wanted: set[str], points: Sequence[CurvePoint], cells: Sequence[MapPoint], floor: float
 ) -> Mapping[str, list[tuple[float, float]]]:
     """The curves that the policies are compared with, as (tokens, accuracy in percent), by name."""
     curves = {}
-    caps = [(max(p.tokens_mean, 1.0), 100 * p.accuracy) for p in points if p.budget > 0 and p.n_samples]
+    caps = [(max(p.tokens_mean, floor), 100 * p.accuracy) for p in points if p.budget > 0 and p.n_samples]
     if "hard caps" in wanted and caps:
         curves["hard caps"] = caps
     largest = max((cell.budget for cell in cells), default=0)
-    votes = [(max(c.tokens_mean, 1.0), 100 * c.accuracy) for c in cells if c.budget == largest]
+    votes = [(max(c.tokens_mean, floor), 100 * c.accuracy) for c in cells if c.budget == largest]
     if "majority of k" in wanted and votes:
         curves[f"majority of k at {format_budget(largest)}"] = votes
     return curves

@@ -44,6 +44,11 @@ class GradedSample:
     injected_thinking: int = 0
     injected_answer: int = 0
     seconds: float | None = None  # from the sample's first request to its last token
+    first_s: float | None = None  # likewise to its first token, in a run that was profiled
+    answer_s: float | None = None  # likewise to the first token of its answer
+    prompt_tokens: int = 0
+    completion_tokens: int = 0  # all that follows the prompt, markers included
+    decoded_tokens: int = 0  # as in `reasoning.types.Generation`
 
     @property
     def label(self) -> str | None:

@@ -21,9 +21,9 @@ from matplotlib.text import Text
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 from matplotlib.transforms import BboxBase, offset_copy
 
+from eval.axes import TOKENS, Axis
 from eval.labels import Box, Canvas, Point, around, beside
 from eval.style import MUTED, RC, SMALL_SIZE, TEXT_SIZE, TITLE_SIZE
-from reasoning.budgets import format_budget
 from reasoning.files import write_json
 
 WIDTH = 7.2  # inches
@@ -83,18 +83,13 @@ def fix_layout(figure: Figure) -> None:
         figure.set_layout_engine("none")
 
 
-def log_tokens(axes: Axes, low: float, high: float) -> None:
-    """A logarithmic x axis with ticks written as budgets are: 1k, 2k, 5k."""
+def log_tokens(axes: Axes, low: float, high: float, axis: Axis = TOKENS) -> None:
+    """A logarithmic x axis with ticks written as budgets are, 1k, 2k, 5k, or as those of another cost."""
     axes.set_xscale("log")
     axes.set_xlim(low, high)
     axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high / low < 3600 else (1.0,), numticks=99))
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda tokens, _: short(tokens) if tokens >= 1 else ""))
-
-
-def short(tokens: float) -> str:
-    """A round number of tokens as budgets are written, millions too: 500, 1k, 3M."""
-    return f"{tokens / 1e6:g}M" if tokens >= 1e6 else format_budget(round(tokens))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: axis.text(value)))
 
 
 def interval_bar(axes: Axes, x: float, low: float, high: float, color: str) -> None:

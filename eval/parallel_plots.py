@@ -13,7 +13,8 @@ from matplotlib.patches import Rectangle
 from matplotlib.patheffects import withStroke
 
 from eval.allocation import MapPoint
-from eval.figure import End, Words, drawing, files_of, interval_bar, label_ends, log_tokens, percent_axis, short
+from eval.axes import TOKENS, Axis, short
+from eval.figure import End, Words, drawing, files_of, interval_bar, label_ends, log_tokens, percent_axis
 from eval.style import COLORS, INK, LINES, MARKERS, MUTED, SMALL_SIZE, for_text
 from reasoning.budgets import format_budget, json_budget
 from reasoning.types import CurvePoint
@@ -117,19 +118,21 @@ def _frame(axes: Axes, column: int, row: int, share: float) -> None:
 
 
 def sequential_or_parallel(
-    points: Sequence[CurvePoint], cells: Sequence[MapPoint], out: Path, *, note: str
+    points: Sequence[CurvePoint], cells: Sequence[MapPoint], out: Path, *, note: str, axis: Axis = TOKENS
 ) -> list[Path]:
     """Accuracy against the tokens of a whole task: one long sample, a majority of k, and one right among k."""
     budgets, votes = _sizes(cells)
     if len(votes) < _FEWEST_VOTES:
         return []
     words = Words(
-        "Longer thinking or more samples, at equal tokens",
+        f"Longer thinking or more samples, at equal {axis.noun}",
         f"{_count(cells)}. Solid: one sample, by budget. Dashed: majority of k samples at a budget; dotted: at least "
-        f"one of k is right (pass@k). Voting counts the tokens of all k samples. Band and bars: 95% interval. {note}",
+        f"one of k is right (pass@k). Voting counts the {axis.noun} of all k samples. Band and bars: 95% interval. "
+        f"{axis.caption} {note}".lstrip(),
     )
+    numbers = {"axis": axis.name, "cells": [_numbers(cell) for cell in cells]}
     shown = [budgets[index] for index in sorted({*np.linspace(0, len(budgets) - 1, _MOST_LINES).astype(int).tolist()})]
-    with drawing(out, "sequential_or_parallel", words, {"cells": [_numbers(c) for c in cells]}, height=3.4) as figure:
+    with drawing(out, "sequential_or_parallel", words, numbers, height=3.4) as figure:
         axes = figure.subplots()
         alone = [cell for cell in cells if cell.votes == 1]
         ends = []
@@ -144,10 +147,10 @@ def sequential_or_parallel(
         passed, name = [cell.pass_at for cell in own], f"pass@{own[-1].votes} at {format_budget(budgets[-1])}"
         ends.append(_line(axes, own, passed, len(shown), LINES[3], name, interval="none"))
         _no_thinking(axes, points)
-        tokens = [max(cell.tokens_mean, 1.0) for cell in cells]
-        log_tokens(axes, 0.75 * min(tokens), 1.3 * max(tokens))
+        costs = [max(cell.tokens_mean, axis.floor) for cell in cells]
+        log_tokens(axes, 0.75 * min(costs), 1.3 * max(costs), axis)
         percent_axis(axes)
-        axes.set_xlabel("Tokens spent per task, all samples together, mean (log scale)")
+        axes.set_xlabel(axis.per_task)
         label_ends(figure, axes, ends)
     return files_of(out)
 
@@ -163,8 +166,8 @@ def _line(
     interval: str = "bar",
 ) -> End:
     color, marker = COLORS[number % len(COLORS)], MARKERS[number % len(MARKERS)]
-    x, y = [max(cell.tokens_mean, 1.0) for cell in cells], [100 * value for value in values]
-    axes.plot(x, y, color=color, linestyle=style, marker=marker, markersize=4.5, linewidth=1.6)
+    x, y = [cell.tokens_mean or 1.0 for cell in cells], [100 * value for value in values]
+    axes.plot(x, y, color=color, linestyle=style, marker=marker, markersize=4.5, linewidth=1.6, clip_on=False)
     low, high = [100 * cell.low for cell in cells], [100 * cell.high for cell in cells]
     if interval == "band":
         axes.fill_between(x, low, high, color=color, alpha=0.14, linewidth=0)

@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from matplotlib.transforms import offset_copy
 
+from eval.axes import TOKENS, Axis
 from eval.captions import curve_caption, curve_title, is_open, join_labels, shorten
 from eval.figure import (
     GAP,
@@ -57,11 +58,12 @@ class _Line:
     text_color: str
     marker: str
     style: Any
+    axis: Axis
 
     @property
     def x(self) -> list[float]:
-        """Mean tokens spent a sample, at least 1 for the logarithm."""
-        return [max(point.tokens_mean, 1.0) for point in self.points]
+        """Mean tokens spent a sample, or what these cost, above zero for the logarithm."""
+        return [max(point.tokens_mean, self.axis.floor) for point in self.points]
 
     @property
     def y(self) -> list[float]:
@@ -78,9 +80,17 @@ class _Line:
 
 
 def accuracy_curve(
-    series: Sequence[Sequence[CurvePoint]], out: Path, *, names: Sequence[str], note: str = "", partial: bool = False
+    series: Sequence[Sequence[CurvePoint]],
+    out: Path,
+    *,
+    names: Sequence[str],
+    note: str = "",
+    partial: bool = False,
+    axis: Axis = TOKENS,
 ) -> list[Path]:
     """Accuracy against mean tokens spent, one line a series; beneath it the share of samples that each budget cut.
+
+    Points that hold another cost in place of tokens (`eval.compute`) say so with their `axis`.
 
     `out` is a path without suffix. Writes .png, .svg and .json (the numbers and the words of the figure) and returns
     the three. Budget 0 is drawn as the baseline without thinking, not as a point. `names`, one a series, tell the lines
@@ -89,12 +99,12 @@ def accuracy_curve(
     written and the list is empty.
     """
     drawn = [sorted(filter(_has_place, points), key=lambda point: point.budget) for points in series]
-    lines = _lines([(name, points) for name, points in zip(names, drawn, strict=True) if points])
+    lines = _lines([(name, points) for name, points in zip(names, drawn, strict=True) if points], axis)
     if not lines:
         return []
     words = Words(
         curve_title([point for points in drawn for point in points], partial),
-        curve_caption([point for points in series for point in points], note),
+        curve_caption([point for points in series for point in points], f"{axis.caption} {note}".strip()),
     )
     strip_height = 0.1 + _ROW_HEIGHT * len(lines)
     with drawing(out, "accuracy_curve", words, _numbers(lines), height=_MAIN_HEIGHT + strip_height) as figure:
@@ -106,14 +116,14 @@ def _has_place(point: CurvePoint) -> bool:
     return point.n_samples > 0 and not math.isnan(point.tokens_mean)
 
 
-def _lines(series: Sequence[tuple[str, Sequence[CurvePoint]]]) -> list[_Line]:
+def _lines(series: Sequence[tuple[str, Sequence[CurvePoint]]], axis: Axis) -> list[_Line]:
     lines = []
     for index, (name, points) in enumerate(series):
         baseline = points[0] if points[0].budget == 0 and len(points) > 1 else None
         color = COLORS[index % len(COLORS)]
         marker, style = MARKERS[index % len(MARKERS)], LINES[index % len(LINES)]
         on_line = tuple(points[1:] if baseline else points)
-        lines.append(_Line(name, on_line, baseline, color, for_text(color), marker, style))
+        lines.append(_Line(name, on_line, baseline, color, for_text(color), marker, style, axis))
     return [replace(lines[0], text_color=INK)] if len(lines) == 1 else lines
 
 
@@ -126,7 +136,7 @@ def _numbers(lines: Sequence[_Line]) -> dict[str, Any]:
         }
         for line in lines
     ]
-    return {"series": series}
+    return {"axis": lines[0].axis.name, "series": series}
 
 
 def _point_numbers(point: CurvePoint) -> dict[str, Any]:
@@ -136,8 +146,9 @@ def _point_numbers(point: CurvePoint) -> dict[str, Any]:
 
 def _draw(figure: Figure, lines: Sequence[_Line], strip_height: float) -> None:
     main, strip = figure.subplots(2, 1, sharex=True, height_ratios=[_MAIN_HEIGHT, strip_height])
-    _set_x(main, [x for line in lines for x in line.x])
+    _set_x(main, [x for line in lines for x in line.x], lines[0].axis)
     _set_y(main, strip, len(lines))
+    strip.set_xlabel(lines[0].axis.per_sample)
     for row, line in enumerate(reversed(lines)):
         _draw_line(main, line)
         _draw_cut(strip, line, row)
@@ -147,16 +158,15 @@ def _draw(figure: Figure, lines: Sequence[_Line], strip_height: float) -> None:
     _label_strip(figure, strip, lines)
 
 
-def _set_x(axes: Axes, xs: Sequence[float]) -> None:
+def _set_x(axes: Axes, xs: Sequence[float], axis: Axis) -> None:
     middle, ratio = (min(xs) * max(xs)) ** 0.5, max(xs) / min(xs)
     half = max(ratio**0.6, 1.65 * ratio**0.5, 3.2)  # a margin for the labels, and a decade at least
-    log_tokens(axes, middle / half, middle * half)
+    log_tokens(axes, middle / half, middle * half, axis)
 
 
 def _set_y(main: Axes, strip: Axes, n_lines: int) -> None:
     main.tick_params(labelbottom=False, length=0)
     percent_axis(main)
-    strip.set_xlabel("Tokens spent per sample: thinking + answer, mean (log scale)")
     strip.set_ylim(0, n_lines)
     strip.set_yticks([])
     strip.set_ylabel("Samples cut\nby budget", rotation=0, ha="right", va="center", fontsize=SMALL_SIZE)

@@ -9,34 +9,28 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 
-from eval.allocation import TaskRows, allocate, describe_cells, make_grid
+from eval.allocation import choose, describe_cells
 from eval.curves import GradedSample
-from eval.replay import AdaptiveShare, BetaStop, DrawRule, Replayed, draw, filter_traces, replay_thinking
+from eval.replay import Ballot, Replayed, draw, filter_traces, majority, replay_thinking
 from eval.savings import Outcomes, PolicyResult, compare
 from eval.statistics import Floats
 from eval.stored import Rows, Stored, whole_samples
-from eval.voting import MAX_VOTES, best_of_k, labelled_majority_at_k, vote
-from reasoning.budget.stopping import RULES, Argument, StopRule, at_least, probability, read_call, stop_rule
-from reasoning.budgets import BudgetError, format_budget, parse_budget
+from eval.voting import MAX_VOTES, best_of_k, labelled_majority_at_k
+from reasoning.budget.drawing import AdaptiveShare, BetaStop, DrawRule
+from reasoning.budget.policies import ADAPTIVE, BINS, FILTER, TOKENS, read_tokens
+from reasoning.budget.stopping import RULES, Argument, StopRule, at_least, read_call, stop_rule
+from reasoning.budgets import format_budget
 from reasoning.config import ConfigError
 from verifiers.base import Status
 
 
-def _tokens(text: str) -> int:
-    try:
-        return parse_budget(text)
-    except BudgetError as error:
-        raise ValueError(f"a number of tokens ({error})") from None
-
-
 def _budget(text: str) -> int | None:
     """None: the largest of the run."""
-    return None if text == "largest" else _tokens(text)
+    return None if text == "largest" else read_tokens(text)
 
 
 def _votes(text: str) -> int | None:
@@ -48,17 +42,16 @@ _BUDGET = Argument("budget", _budget, "largest")
 
 POLICIES: dict[str, tuple[Argument, ...]] = {
     "never": (),
-    "cap": (Argument("budget", _tokens),),
+    "cap": (Argument("budget", read_tokens),),
     **RULES,
     "vote": (Argument("k", _votes, "all"), _BUDGET),
-    "asc": (Argument("share", probability, "0.75"), _BUDGET),
-    "beta": (Argument("p", probability, "0.95"), _BUDGET),
+    **{name: (*known, _BUDGET) for name, known in ADAPTIVE.items()},
     "best": (Argument("k", _votes, "all"), _BUDGET),
-    "deepconf": (Argument("keep", probability), Argument("warmup", at_least(2), "4")),
-    "split": (Argument("tokens", _tokens),),
-    "difficulty": (Argument("tokens", _tokens), Argument("bins", at_least(2), "3")),
+    **FILTER,
+    "split": (TOKENS,),
+    "difficulty": (TOKENS, BINS),
 }
-"""Every policy with its arguments; docs/results.md says what they do."""
+"""Every policy with its arguments; docs/policies.md says what they do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,10 +112,8 @@ def _replay(policy: Policy, stored: Stored) -> Outcomes:
             return _picking(stored, values["k"], values["budget"])
         case "deepconf":
             return _filtering(stored, **values)
-        case "split":
-            return _allocating(policy, stored, lambda tasks: (tasks, [0] * len(tasks)))
-        case "difficulty":
-            return _allocating(policy, stored, partial(_held_out, bins=values["bins"]))
+        case "split" | "difficulty":
+            return _allocating(policy, stored)
         case _:
             rule: StopRule = stop_rule(policy.text)
             return _thinking(stored, lambda rows: replay_thinking(rows, rule))
@@ -182,8 +173,7 @@ def _thinking(stored: Stored, replay: Callable[[Rows], Replayed]) -> Outcomes:
 def _drawing(stored: Stored, rule: DrawRule | None, budget: int) -> Outcomes:
     """A rule for how many samples vote, against majorities of 1, 2, 3 ... samples at the same budget."""
     tasks = stored.at(budget)
-    drawn = [draw(task, rule) for task in tasks]
-    return _voted(stored, tasks, [_vote(own) for own in drawn], [[row.spent_tokens for row in own] for own in drawn])
+    return _voted(stored, tasks, [majority(draw(task, rule)) for task in tasks])
 
 
 def _picking(stored: Stored, k: int | None, budget: int) -> Outcomes:
@@ -212,23 +202,15 @@ def _picking(stored: Stored, k: int | None, budget: int) -> Outcomes:
 
 def _filtering(stored: Stored, keep: float, warmup: int) -> Outcomes:
     """Traces that lose confidence are stopped and do not vote, the others vote by their confidence."""
-    kept = [filter_traces(samples, keep, warmup) for samples in stored.tasks.values()]
-    votes = [
-        vote(
-            [row.label for row in task.voters],
-            _right(task.voters),
-            [np.exp(row.thinking_confidence or 0.0) for row in task.voters],
-        )
-        for task in kept
-    ]
-    return _voted(stored, stored.at(stored.budgets[-1]), votes, [task.tokens for task in kept])
+    ballots = [filter_traces(samples, keep, warmup) for samples in stored.tasks.values()]
+    return _voted(stored, stored.at(stored.budgets[-1]), ballots)
 
 
-def _voted(stored: Stored, tasks: Sequence[Rows], votes: Sequence[float], tokens: Sequence[Sequence[int]]) -> Outcomes:
-    stops = Counter(map(len, tokens))
+def _voted(stored: Stored, tasks: Sequence[Rows], ballots: Sequence[Ballot]) -> Outcomes:
+    stops = Counter(len(ballot.tokens) for ballot in ballots)
     return Outcomes(
-        np.array(votes, dtype=float),
-        np.array([sum(own) for own in tokens], dtype=float),
+        np.array([ballot.right for ballot in ballots], dtype=float),
+        np.array([sum(ballot.tokens) for ballot in ballots], dtype=float),
         np.zeros(len(tasks)),
         *_majorities(tasks),
         "majority of k",
@@ -247,45 +229,24 @@ def _majorities(tasks: Sequence[Sequence[GradedSample]]) -> tuple[Floats, Floats
     return _table(accuracy, len(tasks)), _table([k * means for k in ks], len(tasks))
 
 
-def _allocating(
-    policy: Policy, stored: Stored, group: Callable[[Sequence[TaskRows]], tuple[Sequence[TaskRows], list[int]]]
-) -> Outcomes:
+def _allocating(policy: Policy, stored: Stored) -> Outcomes:
     """A budget and a number of votes for each group of tasks, against majorities at the largest budget."""
-    judged, groups = group(stored.by_budget())
-    if len(judged) < 2:
-        raise ConfigError(f"{policy.text} chooses on one half of the tasks and judges on the other: {len(judged)} left")
-    grid = make_grid(judged)
     try:
-        accuracy, tokens, chosen = allocate(grid, groups, policy.arguments["tokens"])
+        found = choose(stored, **policy.arguments)
     except ValueError as error:
         raise ConfigError(f"{policy.text}: {error}") from None
+    places = np.arange(len(found.judged)), found.cells
     return Outcomes(
-        accuracy,
-        tokens,
-        np.zeros(len(judged)),
-        *_majorities([task[stored.budgets[-1]] for task in judged]),
+        found.grid.majority[places],
+        found.grid.tokens[places],
+        np.zeros(len(found.judged)),
+        *_majorities([task[stored.budgets[-1]] for task in found.judged]),
         "majority of k",
         {},
-        sum(len(task[stored.budgets[-1]]) for task in judged),
+        sum(len(task[stored.budgets[-1]]) for task in found.judged),
         stored.left_out,
-        describe_cells(grid, chosen),
+        describe_cells(found.grid, found.chosen),
     )
-
-
-def _held_out(tasks: Sequence[TaskRows], bins: int) -> tuple[Sequence[TaskRows], list[int]]:
-    """Tasks with their odd samples, grouped by how often their even samples are right at the largest budget.
-
-    The even samples are not charged: how hard a task is is taken as known, as by C. Snell et al., 2024.
-    """
-    easy = _means([_right(task[max(task)][::2]) for task in tasks])
-    # The place among all tasks, so that groups are as even as ties allow.
-    ranks = np.searchsorted(np.sort(easy), easy) / max(len(easy), 1)
-    present = {group: number for number, group in enumerate(sorted({int(rank * bins) for rank in ranks}))}
-    return [{b: rows[1::2] for b, rows in task.items()} for task in tasks], [present[int(r * bins)] for r in ranks]
-
-
-def _vote(rows: Sequence[GradedSample]) -> float:
-    return vote([row.label for row in rows], _right(rows))
 
 
 def _right(rows: Sequence[GradedSample]) -> list[bool]:

@@ -8,12 +8,12 @@ order in which they finished: short traces finish first and would vote first.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from eval.curves import GradedSample
+from eval.voting import vote
+from reasoning.budget.drawing import DrawRule, confidence_bar, is_below
 from reasoning.budget.stopping import Probe, StopRule
 from verifiers.base import Status
 
@@ -48,46 +48,6 @@ def _answered(row: GradedSample, asked: int) -> Replayed:
     return Replayed(float(row.status == Status.CORRECT), row.spent_tokens + asked, asked, row.key.budget)
 
 
-class DrawRule(Protocol):
-    """Whether to stop drawing samples, from the labels of those drawn so far; None: no answer."""
-
-    def __call__(self, labels: Sequence[str | None]) -> bool: ...
-
-
-@dataclass(frozen=True, slots=True)
-class AdaptiveShare:
-    """Draw 2, 4, 8 ... samples until the leader has a share of the answers (its_hub's Adaptive-SC)."""
-
-    share: float
-
-    def __call__(self, labels: Sequence[str | None]) -> bool:
-        drawn = len(labels)
-        if drawn < 2 or drawn & (drawn - 1):
-            return False
-        votes = Counter(label for label in labels if label is not None)
-        return bool(votes) and max(votes.values()) >= self.share * drawn
-
-
-@dataclass(frozen=True, slots=True)
-class BetaStop:
-    """Draw until the leader stays ahead of the runner-up with a probability.
-
-    P(p > 1/2) where p, the leader's share of the two, is Beta(v1 + 1, v2 + 1) (P. Aggarwal et al., Let's Sample Step by
-    Step: Adaptive-Consistency, 2023, equation 4).
-    """
-
-    probability: float
-
-    def __call__(self, labels: Sequence[str | None]) -> bool:
-        from scipy.special import betainc
-
-        votes = Counter(label for label in labels if label is not None).most_common(2)
-        if not votes:
-            return False
-        first, second = votes[0][1], votes[1][1] if len(votes) > 1 else 0
-        return bool(betainc(second + 1, first + 1, 0.5) >= self.probability)
-
-
 def draw(samples: Sequence[GradedSample], rule: DrawRule | None) -> list[GradedSample]:
     """The samples of one task that a rule draws, in the order of their numbers; without a rule all."""
     if rule is None:
@@ -99,31 +59,38 @@ def draw(samples: Sequence[GradedSample], rule: DrawRule | None) -> list[GradedS
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """The samples of one task that were not stopped, at their largest budget, and what all samples cost."""
+class Ballot:
+    """The vote of one task: the samples that take part, what each of them weighs, and what all samples cost."""
 
-    voters: list[GradedSample]
-    tokens: list[int]
+    voters: Sequence[GradedSample]
+    weights: Sequence[float]
+    tokens: Sequence[int]
+
+    @property
+    def right(self) -> float:
+        """Probability that the vote is right, ties split."""
+        right = [sample.status == Status.CORRECT for sample in self.voters]
+        return vote([sample.label for sample in self.voters], right, self.weights)
 
 
-def filter_traces(samples: Sequence[Sequence[GradedSample]], keep: float, warmup: int) -> Kept:
+def majority(samples: Sequence[GradedSample]) -> Ballot:
+    """Every sample has one vote."""
+    return Ballot(samples, [1.0] * len(samples), [sample.spent_tokens for sample in samples])
+
+
+def filter_traces(samples: Sequence[Sequence[GradedSample]], keep: float, warmup: int) -> Ballot:
     """Stop traces that lose confidence (Y. Fu et al., Deep Think with Confidence, 2025, the online form).
 
-    The first `warmup` samples think to their end. The bar is the confidence that a share `keep` of them stayed above;
-    a later trace is stopped at the first budget by which it fell below the bar, without an answer.
+    `samples` are those of one task, each at its budgets. The first `warmup` think to their end. The bar is the
+    confidence that a share `keep` of them stayed above; a later trace is stopped at the first budget by which it fell
+    below the bar, without an answer. Votes weigh as much as the confidence of their thinking, as a probability.
     """
-    lowest = [rows[-1].thinking_confidence for rows in samples[:warmup]]
-    known = sorted(value for value in lowest if value is not None)
-    # As many of the warm-up as `keep` says are at the bar or above; rounding up keeps one at least.
-    bar = known[-math.ceil(keep * len(known))] if known else -math.inf
+    bar = confidence_bar([rows[-1].thinking_confidence for rows in samples[:warmup]], keep)
     voters, tokens = [], []
     for number, rows in enumerate(samples):
-        stopped = next((row for row in rows if row.bound and _below(row, bar)), None) if number >= warmup else None
-        if stopped is None and not _below(rows[-1], bar):
+        late = rows if number >= warmup else ()
+        stopped = next((row for row in late if row.bound and is_below(row.thinking_confidence, bar)), None)
+        if stopped is None and not is_below(rows[-1].thinking_confidence, bar):
             voters.append(rows[-1])
         tokens.append(rows[-1].spent_tokens if stopped is None else stopped.thinking_tokens)
-    return Kept(voters, tokens)
-
-
-def _below(row: GradedSample, bar: float) -> bool:
-    return row.thinking_confidence is not None and row.thinking_confidence < bar
+    return Ballot(voters, [math.exp(row.thinking_confidence or 0.0) for row in voters], tokens)

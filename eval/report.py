@@ -14,6 +14,7 @@ from eval.page import Page, Table, render
 from eval.results import Results
 from eval.savings import POLICY_HEADINGS, policy_row
 from eval.sentences import result_sentences
+from eval.throughput import HEADINGS, Throughput, latency_rows, speed_rows
 from eval.wording import NONE, p_value, percent, points
 from reasoning.budgets import format_budget
 from reasoning.types import CurvePoint
@@ -125,10 +126,8 @@ def _run_tables(results: Results) -> Iterator[Table]:
         "Accuracy by budget",
         POINT_HEADINGS,
         [point_row(point) for point in results.points],
-        "Accuracy is the mean over tasks, over samples that exist; missing samples are in no rate. Intervals are over "
-        "tasks, which are the unit: more samples of a task do not make more tasks. Tokens are thinking and answer of a "
-        "sample, mean and 95th percentile; cut: samples whose thinking the budget ended. Then counts of samples; "
-        "ungraded are those on which the verifier failed.",
+        f"{_meaning(results.points)} Cut: samples whose thinking the budget ended. Then counts of samples; ungraded "
+        "are those on which the verifier failed.",
     )
     if results.differences:
         yield Table(
@@ -155,9 +154,33 @@ def _run_tables(results: Results) -> Iterator[Table]:
         yield Table("Policies", POLICY_HEADINGS, rows, note)
     if results.levels:
         yield _level_table(results)
+    if results.throughput is not None:
+        yield from _throughput_tables(results.throughput)
     yield Table(
         "Cost", ("what", "how much"), [(name.replace("_", " "), _number(n)) for name, n in results.cost.items()]
     )
+
+
+def _meaning(curve: Sequence[CurvePoint]) -> str:
+    """What accuracy and tokens are of."""
+    if any(point.vote != "none" for point in curve):
+        return (
+            f"A policy, {curve[-1].vote}, decided which samples of a task were drawn: accuracy is that of the vote of "
+            "each task, tokens are those of all its samples, mean and 95th percentile over tasks. Intervals are over "
+            "tasks; a task that is not decided yet is in no rate."
+        )
+    return (
+        "Accuracy is the mean over tasks, over samples that exist; missing samples are in no rate. Intervals are over "
+        "tasks, which are the unit: more samples of a task do not make more tasks. Tokens are thinking and answer of a "
+        "sample, mean and 95th percentile."
+    )
+
+
+def _throughput_tables(found: Throughput) -> Iterator[Table]:
+    note = f"On {found.device}. Only steps that decode and hold no piece of a prompt are in the line and in the rates."
+    yield Table("Throughput", ("what", "how much"), list(speed_rows(found)), note)
+    note = "Waits are since the first request of a sample, in the batch of this run: they include time in the queue."
+    yield Table("Latency", HEADINGS, latency_rows(found), note)
 
 
 def _level_table(results: Results) -> Table:

@@ -7,13 +7,15 @@ paired by task), `shape` (of the curve as a whole, without budget 0: log-linear 
 control, scaling and performance), `parallel` (accuracy of a majority of k samples at each budget, the fields of
 `eval.allocation.MapPoint`; empty with one sample a task), `policies` (those that were asked for, the fields of
 `eval.savings.PolicyResult`), `warnings`, `violations` (samples over their budget), `redrawn` (samples whose
-budgets do not share one trace, because an interrupted run drew them again and they came out differently) and `cost`,
-the only part in which a resumed run differs from one that was not interrupted. The budget `none` is null, and so is a
-rate of no samples.
+budgets do not share one trace, because an interrupted run drew them again and they came out differently), `cost` and
+`kv_cache` (of `reasoning.kv_cache.KvGrowth`, null where the engine did not say), the only parts in which a resumed
+run differs from one that was not interrupted. The budget `none` is null, and so is a rate of no samples.
 
 `cost` has `decoded_tokens` and `cached_tokens` (sums over the stored generations), and `engine_tokens` and
 `engine_seconds` (what the engine generated and how long it ran over all attempts, work that an interruption threw away
-included; of an attempt that was killed, its last second may be missing).
+included; of an attempt that was killed, its last second may be missing). `compute` has what the engine computed and
+moved (`eval.compute.RunWork`), null for a model of an unknown family. `throughput` has the fields of
+`eval.throughput.Throughput` but `step_times`; it is null for a run that was not profiled.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ import io
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +33,11 @@ from eval.allocation import MapPoint, map_of
 from eval.curves import MISSING, Difference, GradedSample, Shape, curve, differences, shape
 from eval.policies import Policy, apply_policies
 from eval.savings import PolicyResult
+from eval.throughput import Throughput
+from eval.voted import Voting, voted_curve
 from reasoning.budgets import format_budget, json_budget
 from reasoning.files import write_json, write_text
+from reasoning.kv_cache import KvGrowth
 from reasoning.types import CurvePoint
 from verifiers.base import Status
 
@@ -67,6 +73,9 @@ class Results:
     violations: tuple[str, ...]
     redrawn: int
     cost: Mapping[str, float]
+    throughput: Throughput | None = None  # of a run that was profiled
+    kv: KvGrowth | None = None  # None: the engine did not say
+    compute: Mapping[str, float | None] | None = None  # None: nothing is known of such a model
 
     @property
     def is_partial(self) -> bool:
@@ -95,33 +104,39 @@ def build(
     redrawn: int,
     cost: Mapping[str, float],
     policies: Sequence[Policy] = (),
+    throughput: Throughput | None = None,
+    kv: KvGrowth | None = None,
+    voting: Voting | None = None,
 ) -> Results:
     """Aggregate graded samples. `run` needs `model`, `task_set`, `method` and `seed`.
+
+    With `voting`, a policy decided which samples were drawn: nothing is said that takes as many of every task.
 
     Raises:
         ConfigError: one of the `policies` cannot be replayed on these samples.
     """
     names = {name: run[name] for name in ("model", "task_set", "method", "seed")}
     levels = sorted({sample.level for sample in samples if sample.level is not None}, key=_in_order)
+    points_of = curve if voting is None else partial(voted_curve, voting=voting)
+    by_level = {one: tuple(points_of([s for s in samples if s.level == one], **names)) for one in levels}
+    alike = samples if voting is None else ()
     return Results(
         run=run,
         planned=planned,
         finished=len(samples),
         missing=sum(sample.status == MISSING for sample in samples),
         failed=sum(sample.status in (MISSING, Status.TIMEOUT, Status.ERROR) for sample in samples),
-        points=tuple(curve(samples, **names)),
-        levels={
-            level: tuple(curve([sample for sample in samples if sample.level == level], **names))
-            for level in levels
-            if len(levels) > 1
-        },
-        differences=tuple(differences(samples, seed=run["seed"])),
-        shape=shape(samples, seed=run["seed"]),
-        parallel=tuple(map_of(samples, seed=run["seed"])),
+        points=tuple(points_of(samples, **names)),
+        levels={level: points for level, points in by_level.items() if points and len(levels) > 1},
+        differences=tuple(differences(alike, seed=run["seed"])),
+        shape=shape(alike, seed=run["seed"]),
+        parallel=tuple(map_of(alike, seed=run["seed"])),
         policies=tuple(apply_policies(policies, samples, seed=run["seed"])),
         violations=tuple(violations),
         redrawn=redrawn,
         cost=cost,
+        throughput=throughput,
+        kv=kv,
     )
 
 
@@ -154,11 +169,21 @@ def as_json(results: Results) -> dict[str, Any]:
         "shape": _shape(results.shape),
         "parallel": [_row(point) | {"label": format_budget(point.budget)} for point in results.parallel],
         "policies": [_row(policy) for policy in results.policies],
+        "kv_cache": _kv_cache(results),
         "warnings": results.warnings,
         "violations": list(results.violations),
         "redrawn": results.redrawn,
         "cost": dict(results.cost),
+        "compute": results.compute,
+        "throughput": None if results.throughput is None else results.throughput.as_json(),
     }
+
+
+def _kv_cache(results: Results) -> dict[str, Any] | None:
+    if results.kv is None:
+        return None
+    correct = sum(point.statuses.get(Status.CORRECT, 0) for point in results.points)
+    return results.kv.as_json(correct=correct, samples=results.finished)
 
 
 def _point(point: CurvePoint) -> dict[str, Any]:
@@ -207,6 +232,12 @@ def _warnings(results: Results) -> Iterator[str]:
     thought = [point.thinking_mean for point in results.points if point.budget > 0 and point.n_samples]
     if thought and max(thought) == 0:
         yield "the model never began to think: no sample has a thinking token, so the budgets measure nothing"
+    if results.kv is not None and results.kv.preemptions:
+        yield (
+            f"the KV cache was full: {results.kv.preemptions:,} preemptions, {results.kv.recomputed_tokens:,} tokens "
+            "computed again, which costs time and no accuracy; fewer requests at once (--engine.max_num_seqs) or a "
+            "larger cache (--engine.kv_cache_gb) avoid it"
+        )
     for what, share, floor in _DOUBTS:
         above = [point for point in results.points if share(point) > floor]
         if above:

@@ -36,7 +36,8 @@ def _within(point: CurvePoint) -> str:
         limit = "with no limit on its thinking"
     else:
         limit = f"within {format_budget(point.budget)} thinking tokens"
-    spent = "" if point.tokens_mean != point.tokens_mean else f", at {point.tokens_mean:,.0f} tokens a sample"
+    unit = "sample" if point.vote == "none" else f"task, by the vote of the samples that {point.vote} drew"
+    spent = "" if point.tokens_mean != point.tokens_mean else f", at {point.tokens_mean:,.0f} tokens a {unit}"
     return f"{limit}{spent} ({point.n_tasks:,} tasks, {point.n_samples:,} samples)"
 
 

@@ -6,7 +6,7 @@ was written, and every problem is reported at once with the place to correct.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
@@ -139,6 +139,7 @@ class EvalConfig(Section):
     max_errors: float = Field(default=0.05, ge=0, le=1)
     policy: str | None = None
     logprobs: bool = False
+    profile: bool = False
     out: str | None = None
     sampling: Sampling = Sampling()
     extension: Extension = Extension()
@@ -191,15 +192,20 @@ def load_config(yaml_path: str | Path | None, overrides: Mapping[str, str]) -> E
     return load_settings(EvalConfig, yaml_path, overrides)
 
 
-def load_settings(schema: type[S], yaml_path: str | Path | None, overrides: Mapping[str, str]) -> S:
-    """Settings of any schema, in the manner of `load_config`."""
+def load_settings(
+    schema: type[S],
+    yaml_path: str | Path | None,
+    overrides: Mapping[str, str],
+    belongs: Callable[[str], str | None] = lambda _: None,
+) -> S:
+    """Settings of any schema, in the manner of `load_config`. `belongs` says of a key in vain where it would count."""
     settings = {} if yaml_path is None else _read_yaml(Path(yaml_path))
     for path, value in overrides.items():
         _put(settings, path, yaml.safe_load(value) if path == "engine.extra" else value)
     try:
         return schema.model_validate(settings)
     except ValidationError as error:
-        raise ConfigError(_report(error, schema, yaml_path, overrides)) from None
+        raise ConfigError(_report(error, schema, yaml_path, overrides, belongs)) from None
 
 
 def _read_yaml(path: Path) -> dict[str, Any]:
@@ -229,7 +235,11 @@ def _put(settings: dict[str, Any], path: str, value: Any) -> None:
 
 
 def _report(
-    error: ValidationError, schema: type[Section], yaml_path: str | Path | None, overrides: Mapping[str, str]
+    error: ValidationError,
+    schema: type[Section],
+    yaml_path: str | Path | None,
+    overrides: Mapping[str, str],
+    belongs: Callable[[str], str | None],
 ) -> str:
     problems = []
     from_file = False
@@ -238,7 +248,7 @@ def _report(
         setting = path.partition("[")[0]
         typed = setting in overrides or yaml_path is None
         from_file |= not typed
-        problems.append((flag_of(setting) if typed else path, _reword(detail, path, schema)))
+        problems.append((flag_of(setting) if typed else path, _reword(detail, path, schema, belongs)))
     if not from_file and len(problems) == 1:
         return ": ".join(problems[0])
     source = str(yaml_path) if from_file else "the command line"
@@ -260,11 +270,14 @@ def _dotted(location: tuple[int | str, ...]) -> str:
     return path
 
 
-def _reword(detail: ErrorDetails, path: str, schema: type[Section]) -> str:
+def _reword(detail: ErrorDetails, path: str, schema: type[Section], belongs: Callable[[str], str | None]) -> str:
     """One of pydantic's errors in the words of a person who wants to go on."""
     kind, value, context = detail["type"], detail["input"], detail.get("ctx", {})
     match kind:
         case "extra_forbidden":
+            place = belongs(path)
+            if place is not None:
+                return f"belongs below {place}:"
             meant = nearest(path, setting_paths(schema))
             return "unknown key" + (f"; did you mean {meant}?" if meant else "")
         case "missing":

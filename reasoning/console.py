@@ -36,8 +36,11 @@ class Progress(Protocol):
     def close(self) -> None: ...
 
 
-def start_progress(done: int, total: int, most_steps_left: Callable[[], int], *, quiet: bool) -> Progress:
-    """`most_steps_left` bounds the steps to come; it is asked only when something is shown."""
+def start_progress(done: int, total: int, most_steps_left: Callable[[], int] | None, *, quiet: bool) -> Progress:
+    """`most_steps_left` bounds the steps to come; it is asked only when something is shown.
+
+    None: a policy decides how many samples are drawn, `total` at most, and nothing bounds the steps.
+    """
     if quiet:
         return Silence()
     pace = Pace(total, most_steps_left)
@@ -59,15 +62,16 @@ class Pace:
     bound, the steps that there may still be times the mean time of a step.
     """
 
-    def __init__(self, total: int, most_steps_left: Callable[[], int]) -> None:
+    def __init__(self, total: int, most_steps_left: Callable[[], int] | None) -> None:
         self.total = total
         self._most_steps_left = most_steps_left
         self._started = time.monotonic()
 
     def describe(self, done: int, tokens: int, steps: int) -> str:
         elapsed = max(time.monotonic() - self._started, 1e-9)
-        parts = [f"{done:,} of {self.total:,} samples", f"{tokens / elapsed:,.0f} tokens/s"]
-        if steps >= STEADY_STEPS and done < self.total:
+        of = "of" if self._most_steps_left is not None else "of at most"
+        parts = [f"{done:,} {of} {self.total:,} samples", f"{tokens / elapsed:,.0f} tokens/s"]
+        if self._most_steps_left is not None and steps >= STEADY_STEPS and done < self.total:
             parts.append(f"at most {duration(self._most_steps_left() * elapsed / steps)} left")
         return ", ".join(parts)
 

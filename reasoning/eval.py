@@ -37,7 +37,7 @@ HELP = {
 
 def parser() -> Parser:
     """Every setting is an option; the everyday ones are in the help."""
-    others = [path for path in setting_paths(EvalConfig) if path not in HELP]
+    others = [path for path in setting_paths(EvalConfig) if path not in (*HELP, "profile")]
     epilog = "any other setting, in YAML or as --section.key VALUE:\n"
     epilog += fill(", ".join(others), 98, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
     options = Parser("reasoning.eval", "Measure how a model's accuracy grows with its thinking tokens.", epilog)
@@ -52,6 +52,10 @@ def parser() -> Parser:
     text = "first run the reference solutions of code tasks, and leave out what fails"
     options.add_argument(
         "--calibrate", dest="data.calibrate", action="store_const", const="true", help=text, default=argparse.SUPPRESS
+    )
+    text = "also note every step of the engine: speed by position, bandwidth, latencies"
+    options.add_argument(
+        "--profile", dest="profile", action="store_const", const="true", help=text, default=argparse.SUPPRESS
     )
     options.add_argument("--resume", action="store_true", help="continue the run in --out, or start it")
     options.add_argument("--clean", action="store_true", help="delete the run in --out and start over")

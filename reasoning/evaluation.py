@@ -9,6 +9,7 @@ report      what would invalidate the numbers, the table, where everything lies
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import sys
@@ -19,23 +20,28 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import yaml
 
 from eval.savings import POLICY_HEADINGS, policy_row
 from reasoning import console
+from reasoning.admission import describe, describe_running
 from reasoning.attempts import FULL, begin_attempt, end_attempt, now, resume_line
 from reasoning.budgets import format_budget
 from reasoning.cli import ExitCode
 from reasoning.config import ConfigError, EvalConfig
-from reasoning.engine.base import Engine, EngineError, EngineSettings
+from reasoning.drawn import describe_allocation
+from reasoning.engine.base import CacheTooSmall, Engine, EngineError, EngineSettings
 from reasoning.files import StoredDataError
 from reasoning.grading import describe_policy
 from reasoning.pages import describe_sampling
 from reasoning.preflight import Plan, make_plan
+from reasoning.profiling import device_facts
+from reasoning.provenance import sha256
 from reasoning.run_folder import RunFolder, default_path, make_folder, make_new_folder
 from reasoning.run_start import prepare_run
-from reasoning.sampling import sample
+from reasoning.sampling import cache_of, sample
 from reasoning.summary import Summary, summarise
 
 MODULE = "reasoning.eval"
@@ -68,6 +74,7 @@ def start_vllm(plan: Plan, log_path: Path) -> Engine:
         seed=plan.config.seed,
         log=log_path,
         logprobs=plan.config.logprobs,
+        profile=plan.config.profile,
     )
 
 
@@ -104,6 +111,10 @@ def _run(plan: Plan, folder: RunFolder, command: Command, start_engine: EngineFa
         return _interrupted(folder, started, going_on)
     except StoredDataError:
         raise
+    except CacheTooSmall as error:
+        end_attempt(folder, "failed", started)
+        console.note(f"error: {error}")
+        return ExitCode.USAGE
     except Exception as error:  # noqa: BLE001 - the last boundary: say what is on disk and how to go on
         if isinstance(error, OSError) and error.errno in FULL:
             return _disk_full(folder, error, going_on)
@@ -128,22 +139,36 @@ def prepare(plan: Plan, folder: RunFolder, *, resume: bool, clean: bool) -> None
         "n_tasks": len(plan.tasks),
         "data_sha256": plan.data_sha256,
         "model_sha256": plan.model.sha256,
+        "model_config": dict(plan.model.config),
         "template_sha256": plan.template_sha256,
         **describe_policy(plan.config.grading.policy),
         "think": asdict(plan.markers) | {"starts_open": plan.starts_open},
         "max_model_len": plan.max_model_len,
         "calibration": None if plan.calibration is None else asdict(plan.calibration),
         "attempts": [],
+        **_allocated(plan),
     }
     settings = plan.config.model_dump(mode="json", exclude={"out"})
     prepare_run(folder, settings, manifest, plan.tasks, resume=resume, clean=clean)
 
 
+def _allocated(plan: Plan) -> dict[str, Any]:
+    """What a policy chose from another run: a run that is continued has to come to the same."""
+    allocation = describe_allocation(plan.drawing)
+    if allocation is None:
+        return {}
+    return {"allocation": allocation, "allocation_hash": sha256(json.dumps(allocation, sort_keys=True))}
+
+
 def _start(plan: Plan, folder: RunFolder, command: Command, start_engine: EngineFactory) -> Engine:
     """Start the engine, and note in the manifest what this attempt at the run is made with."""
     engine = start_engine(plan, folder.log)
-    begin_attempt(folder, MODULE, command.arguments, engine, sandbox=plan.sandbox)
+    more = {"profile": device_facts(plan.model.config, engine)} if plan.config.profile else {}
+    begin_attempt(folder, MODULE, command.arguments, engine, sandbox=plan.sandbox, **more)
     log.info("engine: %s", engine.describe())
+    if not command.quiet:
+        running = describe_running(plan.config.engine.max_num_seqs, is_set=plan.concurrency_is_set)
+        console.note(f"{describe(cache_of(engine), plan.largest_thinking, plan.max_model_len)}; {running}")
     return engine
 
 
@@ -156,6 +181,8 @@ def _describe(plan: Plan) -> None:
     console.say(str(plan.tokenizer.decode(list(prompt.prompt_ids))))
     console.say(f"\n{_size(plan)}")
     console.say(f"at most {plan.most_decoded_tokens:,} tokens to decode, sequences of up to {plan.max_model_len:,}")
+    if plan.kv_line is not None:
+        console.say(plan.kv_line)
     for remark in plan.notes:
         console.say(f"note: {remark}")
     console.say("nothing was started")
@@ -173,6 +200,11 @@ def _introduce(plan: Plan, folder: RunFolder, command: Command) -> None:
 
 def _size(plan: Plan) -> str:
     budgets = ", ".join(map(format_budget, plan.budgets))
+    if plan.drawing is not None:
+        return (
+            f"{plan.config.model} on {plan.config.tasks}: {len(plan.tasks):,} tasks, samples drawn by "
+            f"{plan.config.policy}, at most {plan.planned:,}; budgets {budgets}"
+        )
     return (
         f"{plan.config.model} on {plan.config.tasks}: {len(plan.tasks):,} tasks x budgets {budgets} "
         f"x {plan.config.samples:,} each = {plan.planned:,} samples"
@@ -197,6 +229,8 @@ def print_summary(summary: Summary) -> None:
     for warning in summary.results.warnings:
         console.say(f"warning: {warning}")
     console.print_table(summary.results.points)
+    if summary.voting is not None:
+        console.say(f"policy {summary.voting.policy}: one vote a task; tokens spent are those of all its samples")
     if summary.results.policies:
         console.print_rows(POLICY_HEADINGS, map(policy_row, summary.results.policies), wrap=True)
     console.say(f"run folder:   {summary.folder.path}")

@@ -12,7 +12,7 @@ from verifiers import grade
 from verifiers.base import Status, Verdict
 from verifiers.policy import PRESETS
 
-THREADS = max(4, 3 * len(os.sched_getaffinity(0)))
+THREADS = 8 * len(os.sched_getaffinity(0))
 """They only wait: what grading takes is done in other processes, of which some may sleep until their time is up."""
 
 Graded = tuple[tuple[SampleKey, ...], Verdict]
@@ -52,15 +52,16 @@ class Grader:
         self._pending += 1
         self._pool.submit(self._grade, keys, answer).add_done_callback(self._done.put)
 
-    def collect(self) -> list[Graded]:
-        """The verdicts that are there by now."""
-        graded = []
-        while True:
+    def collect(self, *, wait: bool = False) -> list[Graded]:
+        """The verdicts that are there by now; `wait` for the first, if any is outstanding."""
+        graded: list[Graded] = []
+        while len(graded) < self._pending:
             try:
-                graded.append(self._done.get_nowait().result())
+                graded.append(self._done.get(block=wait and not graded).result())
             except Empty:
-                self._pending -= len(graded)
-                return graded
+                break
+        self._pending -= len(graded)
+        return graded
 
     def finish(self) -> list[Graded]:
         """All outstanding verdicts."""

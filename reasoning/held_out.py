@@ -47,8 +47,15 @@ class _Kept:
     def unfinished(self) -> int:
         return self._engine.unfinished
 
+    @property
+    def free_blocks(self) -> int:
+        return self._engine.free_blocks
+
     def state(self) -> Any:
         return self._engine.state()
+
+    def take_steps(self) -> Any:
+        return self._engine.take_steps()
 
     def load_weights(self, weights: Any) -> None:
         self._engine.load_weights(weights)

@@ -7,19 +7,29 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from eval.compute import OnAxis, RunWork
 from eval.curves import GradedSample
 from eval.examples import Example
 from eval.results import Results
 from reasoning import console
+from reasoning.budget.policies import draws_samples
 from reasoning.config import flatten
 from reasoning.files import write_text
 from reasoning.run_folder import RunFolder
 
 
 def show_run(
-    folder: RunFolder, outcome: Results, samples: Sequence[GradedSample], examples: Sequence[Example]
+    folder: RunFolder,
+    outcome: Results,
+    samples: Sequence[GradedSample],
+    examples: Sequence[Example],
+    costed: OnAxis | None = None,
+    work: RunWork | None = None,
 ) -> list[list[Path]]:
-    """Draw every figure that the run has data for and write report.html; the files of each figure."""
+    """Draw every figure that the run has data for and write report.html; the files of each figure.
+
+    `costed` is what accuracy is drawn against in place of tokens; `work` is needed for the roofline.
+    """
     from eval.gallery import draw_run  # matplotlib: half a second
     from eval.report import run_report
 
@@ -31,6 +41,8 @@ def show_run(
         name=outcome.run["model"],
         note=describe_settings(outcome),
         device=_device(manifest),
+        costed=costed,
+        work=work,
     )
     page = run_report(outcome, figures, examples, facts(config, manifest), _commands(folder, manifest))
     write_text(folder.report, page)
@@ -40,7 +52,7 @@ def show_run(
 def facts(config: Mapping[str, Any], manifest: Mapping[str, Any]) -> dict[str, dict[str, str]]:
     """Settings of a run and where its numbers come from, by section, as text."""
     attempts = manifest["attempts"]
-    origin = {name: value for name, value in manifest.items() if name not in ("attempts", "think")}
+    origin = {name: value for name, value in manifest.items() if name not in ("attempts", "think", "model_config")}
     sections = {"Settings, every default filled in": config, "Where the numbers come from": origin}
     sections |= {f"Attempt {number}": attempt for number, attempt in enumerate(attempts, start=1)}
     return {
@@ -77,6 +89,10 @@ def describe_settings(outcome: Results) -> str:
     facts = [] if "imported" in run else [*describe_sampling(run), f"closing {run['closing']}"]
     if run["waits"]:
         facts.append(f"up to {run['waits']} waits")
+    if run["stopping"] and draws_samples(run["stopping"]):
+        facts.append(f"policy {run['stopping']}: one vote a task, tokens of all its samples")
+    elif run["stopping"]:
+        facts.append(f"policy {run['stopping']}")
     if outcome.is_partial:
         facts.append(f"PARTIAL: {outcome.finished:,} of {outcome.planned:,} samples")
     if not facts:
@@ -95,9 +111,12 @@ def describe_sampling(settings: Mapping[str, Any]) -> list[str]:
     return facts
 
 
-def line_names(runs: Sequence[tuple[Path, Results]]) -> list[str]:
-    """What tells runs apart: the models, the closings or the stopping policies, else the folders, else their paths."""
-    results = [outcome.run for _, outcome in runs]
+def line_names(runs: Sequence[tuple[Path, Mapping[str, Any]]]) -> list[str]:
+    """What tells runs apart: the models, the closings or the policies, else the folders, else their paths.
+
+    Each run is given by its folder and what `reasoning.summary.describe_run` says of it.
+    """
+    results = [run for _, run in runs]
     candidates = (
         [run["model"] for run in results],
         [f"closing {run['closing']}" for run in results],

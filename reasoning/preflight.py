@@ -7,11 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
+from reasoning.admission import check_expected, describe, describe_request, expected_cache
 from reasoning.budget import Sampling, check_room, thinking_room
-from reasoning.budget.stopping import Confidence, stop_rule
+from reasoning.budget.drawing import DrawPolicy
+from reasoning.budget.policies import FILTER, draws_samples, read_online
 from reasoning.calibration import Calibration, calibrate
 from reasoning.config import ConfigError, EvalConfig
 from reasoning.model_files import Model, is_local, model_source, read_model
+from reasoning.online import draw_policy
 from reasoning.prompts import (
     Closing,
     Ids,
@@ -58,10 +61,13 @@ class Plan:
     template_sha256: str
     sandbox: str | None  # the tier that programs run in; None: there are no code tasks
     calibration: Calibration | None
+    drawing: DrawPolicy | None = None  # decides which samples of a task are drawn; None: all are
 
     @property
     def planned(self) -> int:
-        """Samples: one a task, repetition and budget."""
+        """Samples: one a task, repetition and budget, or as many as the policy may draw at most."""
+        if self.drawing is not None:
+            return sum(self.drawing.most(task.id) for task in self.tasks)
         return len(self.tasks) * self.config.samples * len(self.budgets)
 
     @property
@@ -72,6 +78,26 @@ class Plan:
     def notes(self) -> list[str]:
         """What the user may not expect of this evaluation."""
         return list(_notes(self))
+
+    @property
+    def concurrency_is_set(self) -> bool:
+        """Whether the user says how many requests run at once; otherwise the cache and the largest budget decide."""
+        return "max_num_seqs" in self.config.engine.model_fields_set
+
+    @property
+    def largest_thinking(self) -> int:
+        """Thinking tokens of the largest budget; where it is `none`, those that the context has room for."""
+        return self.largest_budget if self.budgets[-1] == NO_LIMIT else self.budgets[-1]
+
+    @property
+    def kv_line(self) -> str | None:
+        """What the model's shape says of the KV cache before anything is loaded; None of a model of unknown shape."""
+        cache = expected_cache(self.config.engine, self.model.config)
+        if cache is None:
+            return None
+        words = describe if self.config.engine.kv_cache_gb is not None else describe_request
+        dtype = self.config.engine.dtype or "the checkpoint's dtype (without a GPU float32 is used)"
+        return f"{words(cache, self.largest_thinking, self.max_model_len)}, in {dtype}"
 
     @property
     def most_decoded_tokens(self) -> int:
@@ -92,7 +118,8 @@ def make_plan(config: EvalConfig) -> Plan:
     config = _resolved(config, model, sampling, max_answer_tokens)
     context = model.context_tokens
     # Where cut thinking gets no answer, a baseline without thinking would be one without answers.
-    baseline = config.baseline and config.closing != "none"
+    # A policy that draws samples gives each task one result, at the largest budget.
+    baseline = config.baseline and config.closing != "none" and not draws_samples(config.policy)
     budgets = tuple(sorted({*config.budgets, 0} if baseline else config.budgets))
     bounded = max((budget for budget in budgets if budget != NO_LIMIT), default=0)
     tasks, sandbox, calibration = _checked_tasks(config)
@@ -104,10 +131,12 @@ def make_plan(config: EvalConfig) -> Plan:
     _check_agreement(rendered, model)
     _check_readable(rendered, tokenizer, model)
     _check_extension(config, tokenizer, model)
-    _check_stopping(config)
+    _check_policy(config)
     longest = max(rendered.values(), key=lambda prompt: len(prompt.prompt_ids))
     room = thinking_room(context, longest, markers, closing_ids, max_answer_tokens)
     check_room(budgets, room, context)
+    max_model_len = context if budgets[-1] == NO_LIMIT else context - room + bounded
+    check_expected(config.engine, model.config, max_model_len)
     return Plan(
         config=config,
         model=model,
@@ -121,11 +150,12 @@ def make_plan(config: EvalConfig) -> Plan:
         max_answer_tokens=max_answer_tokens,
         budgets=budgets,
         largest_budget=room,
-        max_model_len=context if budgets[-1] == NO_LIMIT else context - room + bounded,
+        max_model_len=max_model_len,
         data_sha256=data_hash(tasks),
         template_sha256=sha256(str(tokenizer.chat_template)),
         sandbox=sandbox,
         calibration=calibration,
+        drawing=draw_policy(config, tasks, budgets),
     )
 
 
@@ -187,16 +217,16 @@ def _check_extension(config: EvalConfig, tokenizer: PreTrainedTokenizerBase, mod
         )
 
 
-def _check_stopping(config: EvalConfig) -> None:
+def _check_policy(config: EvalConfig) -> None:
     """Refuse a policy that nothing is known of, or that the settings leave without what it looks at."""
     if config.policy is None:
         return
-    rule = stop_rule(config.policy)
+    name, _ = read_online(config.policy)
     if config.closing == "none":
         raise ConfigError(
             f"policy {config.policy} looks at forced answers, and closing none forces none; choose another"
         )
-    if isinstance(rule, Confidence) and not config.logprobs:
+    if name in ("deer", *FILTER) and not config.logprobs:
         raise ConfigError(f"policy {config.policy} needs the log-probabilities of the tokens: add --logprobs true")
 
 

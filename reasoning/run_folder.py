@@ -28,10 +28,15 @@ FIGURES = (
     "outcomes",
     "tokens",
     "seconds",
+    "kv",
     "parallel",
     "heatmap",
     "samples",
     "policies",
+    "throughput",
+    "steps",
+    "latency",
+    "roofline",
     "comparison",
     "difference",
 )
@@ -42,6 +47,7 @@ WRITTEN = (
     "traces.jsonl",
     "verdicts.jsonl",
     "engine.jsonl",
+    "steps.jsonl",
     "tasks.jsonl",
     "results.json",
     "results.csv",
@@ -87,6 +93,11 @@ class RunFolder:
     @property
     def engine_states(self) -> Path:
         return self.path / "engine.jsonl"
+
+    @property
+    def steps(self) -> Path:
+        """Of a run that was profiled: what each step of the engine held."""
+        return self.path / "steps.jsonl"
 
     @property
     def log(self) -> Path:
@@ -142,6 +153,13 @@ class RunFolder:
     def read_last_states(self) -> dict[int, dict[str, Any]]:
         """The last state of the engine in each attempt at the run."""
         return {state["attempt"]: state for state in read_json_lines(self.engine_states)}
+
+    def read_states(self) -> dict[int, list[dict[str, Any]]]:
+        """The states of the engine in each attempt at the run."""
+        states: dict[int, list[dict[str, Any]]] = {}
+        for state in read_json_lines(self.engine_states):
+            states.setdefault(state["attempt"], []).append(state)
+        return states
 
     def read_answers(self) -> Iterator[tuple[tuple[SampleKey, ...], str]]:
         """Every stored answer with the samples that it is for, as written; failures of the engine have none."""

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from types import FrameType, TracebackType
 
 from reasoning import console
+from reasoning.admission import Admission, check_capacity
 from reasoning.budget import BudgetController, Waits
+from reasoning.budget.drawing import Draw
 from reasoning.budget.early_exit import EarlyExit, Label
+from reasoning.budget.policies import draws_samples
 from reasoning.budget.stopping import stop_rule
 from reasoning.engine.base import Engine
 from reasoning.files import JsonLinesWriter
 from reasoning.grading import Graded, Grader
+from reasoning.kv_cache import KvCache
+from reasoning.online import Draws
 from reasoning.preflight import Plan
 from reasoning.records import generation_line, share_completions, verdict_line
 from reasoning.run_folder import RunFolder
@@ -33,24 +38,38 @@ def sample(plan: Plan, folder: RunFolder, start_engine: Callable[[], Engine], *,
     """Sample and grade everything that the folder does not hold yet. False: interrupted, what finished is on disk.
 
     The engine is started only if something is left to sample.
+
+    Raises:
+        CacheTooSmall: the engine's cache cannot hold one request of the largest budget; nothing was sampled.
     """
     owed, ungraded = outstanding(plan, folder)
-    done = plan.planned - sum(map(len, owed.values()))
     with ExitStack() as stack:
-        recorder = stack.enter_context(Recorder(folder, plan, done))
+        recorder = stack.enter_context(Recorder(folder, plan, plan.planned - sum(map(len, owed.values()))))
         for keys, answer in ungraded:
             recorder.grade(keys, answer)
-        if owed:
+        draws = None if plan.drawing is None else Draws(plan.drawing, plan.rendered, recorder.label, folder)
+        if draws is not None:
+            recorder.done = draws.n_finished
+        first = [] if draws is None else draws.first()
+        if owed or first:
             engine = start_engine()
             stack.callback(engine.close)
+            check_capacity(cache_of(engine), plan.max_model_len)
             interrupt = stack.enter_context(Interrupt())
             recorder.attempt = len(folder.read_manifest()["attempts"])
             budgets = controller(plan, engine, early_exit(plan, recorder.label))
             for (task_id, number), still_owed in owed.items():
                 budgets.submit(task_id, number, plan.rendered[task_id], still_owed)
-            progress = console.start_progress(done, plan.planned, lambda: budgets.most_steps_left, quiet=quiet)
+
+            def submit(wanted: Iterable[tuple[str, Draw]]) -> None:
+                for task_id, draw in wanted:
+                    budgets.submit(task_id, draw.number, plan.rendered[task_id], (draw.budget,), draw.bar)
+
+            submit(first)
+            steps_left = (lambda: budgets.most_steps_left) if draws is None else None
+            progress = console.start_progress(recorder.done, plan.planned, steps_left, quiet=quiet)
             stack.callback(progress.close)
-            _drive(budgets, engine, recorder, progress, interrupt)
+            _drive(budgets, engine, recorder, progress, interrupt, draws, submit)
             if interrupt.requested:
                 return False
         recorder.finish()
@@ -60,7 +79,7 @@ def sample(plan: Plan, folder: RunFolder, start_engine: Callable[[], Engine], *,
 def outstanding(plan: Plan, folder: RunFolder) -> tuple[Owed, list[tuple[tuple[SampleKey, ...], str]]]:
     """What a run still owes: budgets without a generation, and answers without a verdict.
 
-    A sample that the engine failed on is owed again.
+    A sample that the engine failed on is owed again. Where a policy draws the samples, `Draws` knows what is owed.
     """
     graded = folder.graded_keys()
     finished: set[SampleKey] = set()
@@ -70,7 +89,7 @@ def outstanding(plan: Plan, folder: RunFolder) -> tuple[Owed, list[tuple[tuple[S
         if waiting := tuple(key for key in keys if key not in graded):
             ungraded.append((waiting, answer))
     owed: Owed = {}
-    for number in range(plan.config.samples):
+    for number in range(plan.config.samples if plan.drawing is None else 0):
         for task in plan.tasks:
             budgets = tuple(b for b in plan.budgets if SampleKey(task.id, number, b) not in finished)
             if budgets and plan.config.policy is not None:
@@ -90,17 +109,23 @@ class Recorder:
         self._traces = JsonLinesWriter(folder.traces)
         self._verdicts = JsonLinesWriter(folder.verdicts)
         self._states = JsonLinesWriter(folder.engine_states)
+        self._steps = JsonLinesWriter(folder.steps) if plan.config.profile else None
         self._grader = Grader({task.id: task for task in plan.tasks}, plan.config.grading.policy)
         self._next_state = 0.0
 
-    def record(self, generations: Sequence[Generation]) -> None:
-        """Write what finished and hand the answers to the verifiers."""
+    def record(self, generations: Sequence[Generation], *, wait: bool = False) -> Sequence[Graded]:
+        """Write what finished, hand the answers to the verifiers, and write and return the verdicts that came.
+
+        `wait` for a verdict if none has come.
+        """
         for shared in share_completions(generations):
             self._traces.append(generation_line(shared))
             self.done += len(shared)
             if shared[0].finish_reason != FinishReason.ERROR:
                 self.grade(tuple(generation.key for generation in shared), shared[0].answer_text)
-        self._write(self._grader.collect())
+        graded = self._grader.collect(wait=wait)
+        self._write(graded)
+        return graded
 
     def label(self, task_id: str, answer: str) -> str | None:
         return self._grader.label(task_id, answer)
@@ -118,6 +143,8 @@ class Recorder:
         self._next_state = time.monotonic() + STATE_EVERY_S
         self.tokens = state.generated_tokens
         self._states.append({"attempt": self.attempt, **asdict(state)})
+        if self._steps is not None and (steps := engine.take_steps()):
+            self._steps.append({"attempt": self.attempt, **steps.as_columns()})
 
     def finish(self) -> None:
         """Wait for the outstanding verdicts."""
@@ -128,8 +155,9 @@ class Recorder:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._grader.close()
-        for writer in (self._traces, self._verdicts, self._states):
-            writer.close()
+        for writer in (self._traces, self._verdicts, self._states, self._steps):
+            if writer is not None:
+                writer.close()
 
     def _write(self, graded: Sequence[Graded]) -> None:
         for keys, verdict in graded:
@@ -159,8 +187,9 @@ class Interrupt:
 
 
 def early_exit(plan: Plan, label: Label) -> EarlyExit | None:
-    """The policy of the settings, if they have one; `label` tells answers apart."""
-    return None if plan.config.policy is None else EarlyExit(stop_rule(plan.config.policy), label)
+    """The policy of the settings, if they have one that stops samples; `label` tells answers apart."""
+    text = plan.config.policy
+    return None if text is None or draws_samples(text) else EarlyExit(stop_rule(text), label)
 
 
 def controller(plan: Plan, engine: Engine, early_exit: EarlyExit | None = None) -> BudgetController:
@@ -178,8 +207,13 @@ def controller(plan: Plan, engine: Engine, early_exit: EarlyExit | None = None) 
         seed=config.seed,
         waits=Waits(config.extension.waits, config.extension.text),
         concurrency=config.engine.max_num_seqs,
+        admission=Admission(cache_of(engine), plan.max_model_len, is_set=plan.concurrency_is_set),
         early_exit=early_exit,
     )
+
+
+def cache_of(engine: Engine) -> KvCache:
+    return KvCache.from_json(engine.describe()["kv_cache"])
 
 
 def _drive(
@@ -188,12 +222,19 @@ def _drive(
     recorder: Recorder,
     progress: console.Progress,
     interrupt: Interrupt,
+    draws: Draws | None,
+    submit: Callable[[Iterable[tuple[str, Draw]]], None],
 ) -> None:
+    """Step until nothing is left; `draws` may `submit` more when verdicts come, which the engine does not wait for."""
     steps = 0
-    while budgets.unfinished and not interrupt.requested:
-        recorder.record(budgets.step())
+    while (budgets.unfinished or (draws is not None and draws.is_waiting)) and not interrupt.requested:
+        running = budgets.unfinished > 0
+        rows = budgets.step() if running else []
+        graded = recorder.record(rows, wait=not running)
+        if draws is not None:
+            submit(draws.add(rows, graded))
         recorder.observe(engine)
-        steps += 1
+        steps += running
         progress.update(recorder.done, recorder.tokens, steps)
     recorder.write_state(engine)
     progress.update(recorder.done, recorder.tokens, steps)

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from eval import results
+from eval.compute import OnAxis, on_axis
 from eval.curves import MISSING, GradedSample, Shape, uncounted
 from eval.examples import Example, Examples
 from eval.outcomes import outcome_of
 from eval.policies import Policy
 from eval.results import Results
+from eval.voted import Voting
 from reasoning.budget import check
-from reasoning.config import ConfigError
+from reasoning.config import ConfigError, EvalConfig
+from reasoning.costing import ChosenAxis, find_work
+from reasoning.drawn import owed_samples, stored_policy
+from reasoning.kv_cache import KvCache, KvGrowth, growth
 from reasoning.pages import describe_settings, line_names, show_run
+from reasoning.profiling import read_throughput
 from reasoning.prompts import ThinkMarkers
 from reasoning.run_folder import RunFolder
 from reasoning.tasks.countdown import LEVELS
@@ -34,41 +40,72 @@ class Summary:
     plots: tuple[Path, ...]
     samples: tuple[GradedSample, ...]
     tasks: Mapping[str, Task]
+    voting: Voting | None
+    costed: OnAxis | None = None  # what accuracy is drawn against, where that is not tokens
 
 
-def summarise(folder: RunFolder, policies: Sequence[Policy] = ()) -> Summary:
+def summarise(folder: RunFolder, policies: Sequence[Policy] = (), chosen: ChosenAxis | None = None) -> Summary:
     """Recount every stored generation, join it with its verdict, and rewrite results.json, results.csv, plots, report.
 
     A generation that is not graded yet counts as unfinished. A run without any result has no plots. `policies` are
-    replayed on the samples.
+    replayed on the samples. `chosen`: what accuracy is drawn against in place of tokens.
 
     Raises:
-        ConfigError: a policy needs something that the run does not have.
+        ConfigError: a policy, or an axis, needs something that the run does not have.
     """
-    manifest, tasks = folder.read_manifest(), folder.read_tasks()
-    run = describe_run(folder.read_config(), manifest)
+    config, manifest, tasks = folder.read_config(), folder.read_manifest(), folder.read_tasks()
+    run = describe_run(config, manifest)
     if policies:
-        _check_replayable(folder, run)
+        check_replayable(folder)
     found = _read(folder, manifest, tasks)
     samples = sorted(found.samples.values(), key=lambda sample: sample.key)
+    planned, voting = _planned(config, manifest, tasks, samples)
     built = results.build(
         samples,
         run,
-        planned=manifest["planned"],
+        planned=planned,
         violations=[found.violations[key] for key in sorted(found.violations)],
         redrawn=len(found.redrawn),
         cost=_cost(folder, found),
         policies=policies,
+        throughput=read_throughput(folder, manifest, samples),
+        kv=_kv_growth(folder, manifest),
+        voting=voting,
     )
     if "imported" in run:
         built = _without_tokens(built)
+    work = find_work(folder, config, manifest, required=chosen is not None)
+    if work is not None and samples:
+        built = replace(built, compute=work.as_json(samples))
+    costed = None
+    if chosen is not None and work is not None:
+        costed = on_axis(built, samples, chosen.axis, work, chosen.price_per_hour, policies, voting)
     results.write(built, folder.path)
-    figures = show_run(folder, built, samples, found.read_examples())
-    return Summary(folder, built, tuple(path for files in figures for path in files), tuple(samples), tasks)
+    figures = show_run(folder, built, samples, found.read_examples(), costed, work)
+    files = tuple(path for files in figures for path in files)
+    return Summary(folder, built, files, tuple(samples), tasks, voting, costed)
 
 
-def _check_replayable(folder: RunFolder, run: Mapping[str, Any]) -> None:
-    """Policies spend tokens, on samples that thought to their end."""
+def _planned(
+    config: Mapping[str, Any], manifest: Mapping[str, Any], tasks: Iterable[str], samples: Sequence[GradedSample]
+) -> tuple[int, Voting | None]:
+    """How many samples a run has when it is complete, as far as they tell, and whether a policy decides that."""
+    policy = stored_policy(config, manifest)
+    if policy is None:
+        return manifest["planned"], None
+    owed = owed_samples(policy, tasks, samples)
+    largest = EvalConfig.model_validate(config).budgets[-1]
+    planned = sum(one.status != MISSING for one in samples) + sum(owed.values())
+    return planned, Voting(config["policy"], largest, owed)
+
+
+def check_replayable(folder: RunFolder) -> None:
+    """Policies spend tokens, on samples that thought to their end.
+
+    Raises:
+        ConfigError: this run has no such samples.
+    """
+    run = describe_run(folder.read_config(), folder.read_manifest())
     if "imported" in run:
         raise ConfigError(
             f"{folder.path} holds completions of another tool, whose tokens nobody counted: "
@@ -76,8 +113,8 @@ def _check_replayable(folder: RunFolder, run: Mapping[str, Any]) -> None:
         )
     if run["stopping"]:
         raise ConfigError(
-            f"{folder.path} was stopped by {run['stopping']} while it was sampled: what its samples would have thought "
-            "further is not stored. Replay policies on a run without one, and compare the two"
+            f"{folder.path} was sampled under {run['stopping']}: what that left out, further thinking or further "
+            "samples, is not stored. Replay policies on a run without one, and compare the two"
         )
 
 
@@ -97,7 +134,7 @@ def plot(runs: Sequence[tuple[Path, Results]], stem: Path) -> tuple[Path, ...]:
         accuracy_curve(
             [outcome.points for outcome in outcomes],
             stem,
-            names=line_names(runs),
+            names=line_names([(path, outcome.run) for path, outcome in runs]),
             note=" ".join(dict.fromkeys(map(describe_settings, outcomes))),
             partial=any(outcome.is_partial for outcome in outcomes),
         )
@@ -209,6 +246,17 @@ def _cost(folder: RunFolder, found: _Found) -> dict[str, float]:
     }
 
 
+def _kv_growth(folder: RunFolder, manifest: Mapping[str, Any]) -> KvGrowth | None:
+    """What the run took of the KV cache; None if its engine, or the version that ran it, did not say."""
+    attempts = []
+    for number, states in folder.read_states().items():
+        engine = manifest["attempts"][number - 1].get("engine", {})
+        if "kv_cache" not in engine:
+            return None
+        attempts.append((KvCache.from_json(engine["kv_cache"]), states))
+    return growth(attempts, manifest["max_model_len"]) if attempts else None
+
+
 def _read(folder: RunFolder, manifest: Mapping[str, Any], tasks: Mapping[str, Task]) -> _Found:
     config, verdicts = folder.read_config(), folder.read_verdicts()
     think = manifest["think"]
@@ -228,6 +276,13 @@ def _read(folder: RunFolder, manifest: Mapping[str, Any], tasks: Mapping[str, Ta
             found.samples[key] = graded_sample(generation, tasks[key.task_id], verdicts.get(key))
             found.examples.offer(found.samples[key], generation, tasks[key.task_id], verdicts.get(key))
     return found
+
+
+def read_samples(folder: RunFolder) -> list[GradedSample]:
+    """The graded samples of a run, by key; those without a verdict are left out."""
+    tasks, verdicts = folder.read_tasks(), folder.read_verdicts()
+    rows = {row.key: row for row in folder.read_generations()}
+    return [graded_sample(rows[key], tasks[key.task_id], verdicts[key]) for key in sorted(rows) if key in verdicts]
 
 
 def graded_sample(generation: Generation, task: Task, verdict: Verdict | None) -> GradedSample:
@@ -256,4 +311,9 @@ def graded_sample(generation: Generation, task: Task, verdict: Verdict | None) -
         injected_thinking=generation.injected_thinking,
         injected_answer=generation.injected_answer,
         seconds=generation.timings.total_s or None,
+        first_s=generation.timings.sample_first_s,
+        answer_s=generation.timings.sample_answer_s,
+        prompt_tokens=len(generation.prompt_ids),
+        completion_tokens=len(generation.completion_ids),
+        decoded_tokens=generation.decoded_tokens,
     )

@@ -55,16 +55,22 @@ class FinishReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Timings:
-    """Wall-clock durations of the requests behind a generation, in seconds, and their preemptions.
+    """Wall-clock durations of the requests behind a generation, in seconds; preemptions, and what these cost.
 
     An aborted request never says how long it was queued nor how often it was preempted: a trace cut at its largest
-    budget, or taken up again with "Wait". `preemptions` leaves those out; the engine's own total has them.
+    budget, or taken up again with "Wait". `preemptions` and `recomputed_tokens` leave those out; the engine's own
+    totals have them.
+
+    `sample_first_s` and `sample_answer_s` are known of runs that were profiled, else None.
     """
 
     queued_s: float = 0.0
     first_token_s: float = 0.0  # arrival of the request to its first token
     total_s: float = 0.0  # arrival of the first request to the last token
     preemptions: int = 0
+    recomputed_tokens: int = 0
+    sample_first_s: float | None = None  # arrival of the first request to the first token of any kind
+    sample_answer_s: float | None = None  # likewise to the first sampled token of the answer
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,11 @@ def test_no_time_left_before_it_can_be_told_nor_when_nothing_is_left():
     assert "left" not in pace.describe(100, 1_000, 20)
 
 
+def test_where_a_policy_decides_nobody_knows_how_many_samples_there_will_be():
+    assert Pace(100, None).describe(90, 1_000, 40).startswith("90 of at most 100 samples, ")
+    assert "left" not in Pace(100, None).describe(90, 1_000, 40)
+
+
 def no_bound() -> int:
     raise AssertionError("nothing is shown, nothing has to be reckoned")
 

@@ -39,7 +39,7 @@ GENERATION = Generation(
     seed=2**63 - 1,
     decoded_tokens=0,
     cached_tokens=0,
-    timings=Timings(0.1, 0.2, 0.3, 4),
+    timings=Timings(0.1, 0.2, 0.3, 4, 5),
     error=None,
 )
 

@@ -12,10 +12,13 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from reasoning.admission import Admission
 from reasoning.budget.early_exit import EarlyExit
+from reasoning.budget.filter import Bar
+from reasoning.budget.moments import Moments
 from reasoning.budget.room import check_room, most_steps, thinking_room, trace_tokens
 from reasoning.budget.rows import generation, timings_of
 from reasoning.budget.sampling import Sampling, Waits, derive_seed
@@ -40,12 +43,14 @@ class _Sample:
     owed: list[tuple[int, int]]  # (limit in this context, budget) that the trace has not crossed, ascending
     largest: int  # the budget that the trace's tokens are booked on
     max_tokens: int  # of the whole trace
+    bar: Bar | None = None
     request_id: str = ""
     seed: int = 0
     started: float = 0.0
     waits: int = 0
     decoded: int = 0
     cached: int = 0
+    moments: Moments = field(default_factory=Moments)
 
 
 @dataclass(slots=True)
@@ -66,7 +71,8 @@ class BudgetController:
     context has to hold, and a budget for which it cannot is refused. `NO_LIMIT` is cut where the context ends.
 
     `concurrency` is how many requests the engine runs at once: traces beyond that wait here, so that a fork never
-    queues behind them and finds its prefix still cached. `early_exit` may stop a sample at any of its budgets.
+    queues behind them and finds its prefix still cached; `admission` may hold them back for longer. `early_exit` may
+    stop a sample at any of its budgets.
     """
 
     def __init__(
@@ -83,6 +89,7 @@ class BudgetController:
         seed: int,
         waits: Waits,
         concurrency: int,
+        admission: Admission | None = None,
         early_exit: EarlyExit | None = None,
     ) -> None:
         self._engine = engine
@@ -97,6 +104,7 @@ class BudgetController:
         self._wait_limit = waits.times
         self._wait_ids = tuple(tokenizer.encode(waits.text, add_special_tokens=False))
         self._concurrency = concurrency
+        self._admission = admission
         self._early_exit = early_exit
         self._waiting: deque[_Sample] = deque()
         self._traces: dict[str, _Sample] = {}
@@ -111,15 +119,31 @@ class BudgetController:
 
     @property
     def most_steps_left(self) -> int:
-        """Engine steps within which all that was submitted ends, but for prompts and what waits take back."""
+        """Engine steps within which all that was submitted ends.
+
+        Without prompts, what preempted requests compute again, and what waits take back.
+        """
+        places = self._concurrency
+        if self._admission is not None:
+            places = min(places, self._admission.room)  # as many run whatever their lengths
         samples = [*self._waiting, *self._traces.values()]
         lengths = [sample.max_tokens - len(sample.trace.ids) for sample in samples]
         lengths += [fork.trace.allowance for fork in self._forks.values()]
         forks_to_come = sum(len(sample.owed) - 1 for sample in samples)
-        return most_steps(lengths, forks_to_come * [self._max_answer_tokens], self._concurrency)
+        return most_steps(lengths, forks_to_come * [self._max_answer_tokens], places)
 
-    def submit(self, task_id: str, sample: int, rendered: Rendered, budgets: Sequence[int] | None = None) -> None:
+    def submit(
+        self,
+        task_id: str,
+        sample: int,
+        rendered: Rendered,
+        budgets: Sequence[int] | None = None,
+        bar: float | None = None,
+    ) -> None:
         """Queue a sample for all budgets, or for those still owed.
+
+        With a `bar` it is stopped, without an answer, at the first of all budgets by which the confidence of its
+        thinking, in nats, is below it.
 
         Raises:
             BudgetError: a budget does not fit into the context.
@@ -140,6 +164,7 @@ class BudgetController:
                 list(zip(limits, owed, strict=True)),
                 largest=owed[-1],
                 max_tokens=trace_tokens(limits[-1], rendered.starts_open, self._markers, cap),
+                bar=None if bar is None else Bar(bar, [min(b, room) for b in self._budgets if 0 < b <= owed[-1]]),
             )
         )
         self._unfinished += len(owed)
@@ -148,7 +173,7 @@ class BudgetController:
 
     def step(self) -> list[Generation]:
         """Run the engine once; the generations that finished. Budgets that share a completion come in the same call."""
-        while self._waiting and self._engine.unfinished < self._concurrency:
+        while self._waiting and self._may_start():
             sample = self._waiting.popleft()
             sample.started = time.perf_counter()
             self._request_trace(sample, "trace")
@@ -161,9 +186,16 @@ class BudgetController:
         self._unfinished -= len(finished)
         return finished
 
+    def _may_start(self) -> bool:
+        unfinished = self._engine.unfinished
+        if unfinished >= self._concurrency:
+            return False
+        return self._admission is None or self._admission(unfinished, self._engine.free_blocks)
+
     def _request_trace(self, sample: _Sample, purpose: str) -> None:
         """Start the trace, or go on with it after "Wait"."""
         written = tuple(sample.trace.ids)
+        sample.moments.requested_s = time.perf_counter() - sample.started
         sample.request_id, sample.seed = self._request(
             sample, purpose, sample.prompt_ids + written, sample.max_tokens - len(written), stream=True
         )
@@ -199,6 +231,7 @@ class BudgetController:
             return
         stopped = output.stop_reason is StopReason.STOP  # the last id ends the text and is no part of the thinking
         sampled = len(output.new_ids) - stopped
+        before = len(trace.ids)
         trace.extend(output.new_ids[:sampled], output.logprobs[:sampled])
         extended = False
         while sample.owed and (event := trace.advance(output.finished)) is not None:
@@ -208,6 +241,8 @@ class BudgetController:
                 trace.inject_wait(self._wait_ids)
                 sample.waits, extended = sample.waits + 1, True
                 self._cut(sample)
+        if output.times:
+            sample.moments.note(trace, before, output.times)
         if not sample.owed:
             self._forget_trace(sample)
         elif trace.capped:
@@ -223,7 +258,11 @@ class BudgetController:
             self._end_trace(sample, replace(output, error=error), FinishReason.ERROR)
 
     def _cut(self, sample: _Sample) -> None:
-        """Fork the sample at every budget that its thinking has crossed."""
+        """Fork the sample at every budget that its thinking has crossed, or stop it before."""
+        if sample.bar is not None and (low := sample.bar.first_below(sample.trace)) is not None:
+            budgets = [budget for _, budget in sample.owed]
+            sample.owed.clear()
+            self._finish(sample, budgets, low, FinishReason.CUT, seed=sample.seed, stopped=True)
         while sample.owed and sample.trace.thinking > sample.owed[0][0]:
             limit, budget = sample.owed.pop(0)
             cut = sample.trace.cut(limit)
@@ -273,6 +312,7 @@ class BudgetController:
         *,
         seed: int,
         forced: bool = False,
+        stopped: bool = False,
         output: Output | None = None,
     ) -> None:
         """Add one generation a budget. What the trace cost is booked on the sample's largest budget alone."""
@@ -286,10 +326,10 @@ class BudgetController:
             seed=seed,
             decoded_tokens=len(output.new_ids) if output and forced else 0,
             cached_tokens=output.cached_tokens if output and forced else 0,
-            timings=timings_of(sample.started, output),
+            timings=timings_of(sample.started, output, sample.moments, forced=forced),
             error=output.error if output else None,
         )
-        rows = [replace(row, key=replace(row.key, budget=budget)) for budget in budgets]
+        rows = [replace(row, key=replace(row.key, budget=budget), stopped=stopped) for budget in budgets]
         if budgets[-1] == sample.largest:
             rows[-1] = replace(
                 rows[-1],

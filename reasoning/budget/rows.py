@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
 from reasoning.budget.confidence import answer_confidence, thinking_confidence
 from reasoning.budget.loops import WINDOW, ends_in_loop
+from reasoning.budget.moments import Moments
 from reasoning.budget.trace import Trace
 from reasoning.engine.base import Output
 from reasoning.prompts import Ids, find
@@ -57,10 +59,10 @@ def generation(
         seed=seed,
         decoded_tokens=decoded_tokens,
         cached_tokens=cached_tokens,
-        timings=timings,
+        timings=replace(timings, sample_answer_s=None) if answer_start is None else timings,
         error=error,
         answer_confidence=None if answer_start is None else answer_confidence(trace.logprobs[answer_start:]),
-        thinking_confidence=thinking_confidence(_of_thinking(trace)),
+        thinking_confidence=thinking_confidence(of_thinking(trace)),
     )
 
 
@@ -69,7 +71,8 @@ def _thinking_tail(trace: Trace) -> list[int]:
     return list(chain.from_iterable(trace.ids[max(start, end - WINDOW) : end] for start, end in trace.sections))
 
 
-def _of_thinking(trace: Trace) -> list[float]:
+def of_thinking(trace: Trace) -> list[float]:
+    """Log-probabilities of the thinking, over all sections."""
     return list(chain.from_iterable(trace.logprobs[start:end] for start, end in trace.sections))
 
 
@@ -81,10 +84,24 @@ def _decode(tokenizer: PreTrainedTokenizerBase, ids: Ids, *, skip_special_tokens
     return text
 
 
-def timings_of(started: float, output: Output | None) -> Timings:
-    """As the engine saw the last request, except the total: that is since `started`, of the sample's first one."""
+def timings_of(started: float, output: Output | None, moments: Moments, *, forced: bool) -> Timings:
+    """As the engine saw the last request, except what is since `started`, of the sample's first one.
+
+    `forced`: the output is the answer, and all of it.
+    """
     total_s = time.perf_counter() - started
+    first_s, answer_s = moments.first_s, moments.answer_s
     if output is None or output.timings is None:
-        return Timings(total_s=total_s)
+        return Timings(total_s=total_s, sample_first_s=first_s)
     known = output.timings
-    return Timings(known.queued_s, known.first_token_s, total_s, known.preemptions)
+    if forced and first_s is not None:
+        answer_s = total_s - known.total_s + known.first_token_s
+    return Timings(
+        known.queued_s,
+        known.first_token_s,
+        total_s,
+        known.preemptions,
+        known.recomputed_tokens,
+        sample_first_s=first_s,
+        sample_answer_s=answer_s,
+    )

@@ -99,13 +99,6 @@ def stop_rule(text: str) -> StopRule:
     Raises:
         ConfigError: there is none; the message says what to write.
     """
-    name = text.partition(":")[0]
-    if not get_close_matches(name, RULES):
-        known = " and ".join(usage(*rule) for rule in RULES.items())
-        raise ConfigError(
-            f"no policy '{name}' can stop a sample while it is sampled; {known} can. "
-            f"Others are replayed on a stored run: reasoning.report RUN --policy {text}"
-        )
     name, values = read_call(text, RULES)
     return FACTORIES[name](**values)
 

@@ -10,9 +10,15 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
 
+from reasoning.engine.steps import Steps
+
 
 class EngineError(RuntimeError):
     """The engine died or refused; the message names the log or the remedy."""
+
+
+class CacheTooSmall(EngineError):
+    """The KV cache cannot hold one request of the longest kind; the message has the numbers and the remedies."""
 
 
 class StopReason(StrEnum):
@@ -52,12 +58,13 @@ def refusal(request: Request, max_model_len: int) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class RequestTimings:
-    """Seconds since the request was added, and how often it was preempted."""
+    """Seconds since the request was added; how often it was preempted and what it computed again because of it."""
 
     queued_s: float
     first_token_s: float
     total_s: float
     preemptions: int
+    recomputed_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +73,8 @@ class Output:
 
     `cached_tokens`, of its prompt, come with the first output and are 0 in all others, so that they are known of
     requests that are aborted, too. `timings` come with the last one. `logprobs`, in nats, one a new id, as it was
-    sampled (temperature and top-p applied), are there only if the engine was started to give them.
+    sampled (temperature and top-p applied), are there only if the engine was started to give them, and so are `times`,
+    one a new id: seconds since the request was added.
     """
 
     request_id: str
@@ -77,6 +85,7 @@ class Output:
     timings: RequestTimings | None = None
     error: str | None = None
     logprobs: tuple[float, ...] = ()
+    times: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +97,18 @@ class EngineState:
     waiting: int
     kv_blocks_used: int
     kv_blocks_total: int
+    kv_blocks_predicted: int  # that the contexts of the running requests need, each for itself
+    kv_blocks_shared: int  # of these, held by a running request before, too: not used twice
     block_size: int  # tokens
+    context_tokens: int  # computed, of all running requests
     preemptions: int
+    recomputed_tokens: int  # computed again after preemptions
     cached_tokens: int
     prompt_tokens: int
     generated_tokens: int
     steps: int
     step_s: float  # mean time of a step since the last sample
+    energy_j: float | None = None  # of its devices since the engine started; None: nobody measures it
 
 
 class Engine(Protocol):
@@ -115,7 +129,16 @@ class Engine(Protocol):
     @property
     def unfinished(self) -> int: ...
 
+    @property
+    def free_blocks(self) -> int:
+        """Blocks of the KV cache that no request holds."""
+        ...
+
     def state(self) -> EngineState: ...
+
+    def take_steps(self) -> Steps:
+        """What each step since the last call held; none unless the engine was started to profile."""
+        ...
 
     def load_weights(self, weights: Iterable[tuple[str, Any]]) -> None:
         """Replace the weights in place by (name, tensor) pairs and forget every cached prefix."""

@@ -49,10 +49,12 @@ class Entry:
     added: float
     pending: list[int] = field(default_factory=list)
     pending_logprobs: list[float] = field(default_factory=list)
+    pending_times: list[float] = field(default_factory=list)
     pending_cached: int = 0  # cached tokens of the prompt that no output told yet
     scheduled: float | None = None
     first_token: float | None = None
     preemptions: int = 0
+    recomputed_tokens: int = 0
 
     def flush(self) -> Output:
         """What is pending, as an output of a request that goes on."""
@@ -62,8 +64,9 @@ class Entry:
             finished=False,
             cached_tokens=self.pending_cached,
             logprobs=tuple(self.pending_logprobs),
+            times=tuple(self.pending_times),
         )
-        self.pending, self.pending_logprobs, self.pending_cached = [], [], 0
+        self.pending, self.pending_logprobs, self.pending_times, self.pending_cached = [], [], [], 0
         return output
 
     def timings(self, now: float) -> RequestTimings:
@@ -72,15 +75,18 @@ class Entry:
             first_token_s=0.0 if self.first_token is None else self.first_token - self.added,
             total_s=now - self.added,
             preemptions=self.preemptions,
+            recomputed_tokens=self.recomputed_tokens,
         )
 
 
 class Ledger:
     """The requests inside the engine, and totals over all there ever were, aborted ones included."""
 
-    def __init__(self, logprobs: bool = False) -> None:
+    def __init__(self, logprobs: bool = False, times: bool = False) -> None:
         self._logprobs = logprobs
+        self._times = times
         self.preemptions = 0
+        self.recomputed_tokens = 0
         self.cached_tokens = 0
         self.prompt_tokens = 0
         self.generated_tokens = 0
@@ -110,6 +116,12 @@ class Ledger:
             del self._entries[core_id]
         return core_id
 
+    def book_recomputed(self, core_id: str, tokens: int) -> None:
+        """A request was taken up again after a preemption and computes `tokens` of its own a second time."""
+        self.recomputed_tokens += tokens
+        if core_id in self._entries:
+            self._entries[core_id].recomputed_tokens += tokens
+
     def collect(self, batch: Iterable[CoreOutput], now: float) -> list[Output]:
         """Book the new ids of one step that ended at `now`; outputs of the requests that finished or have enough."""
         outputs = []
@@ -125,6 +137,8 @@ class Ledger:
             entry.pending += new.new_token_ids
             if self._logprobs:
                 entry.pending_logprobs += new.new_logprobs.logprobs[:, 0].tolist()
+            if self._times:
+                entry.pending_times += [now - entry.added] * len(new.new_token_ids)
             if new.finish_reason is not None:
                 outputs.append(self._close(new.request_id, entry, str(new.finish_reason), now))
             elif len(entry.pending) >= entry.flush_at:

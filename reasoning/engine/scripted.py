@@ -13,8 +13,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from reasoning.engine.base import EngineError, EngineState, Output, Request, RequestTimings, StopReason, refusal
+from reasoning.engine.steps import Steps
+from reasoning.kv_cache import CacheGroup, KvCache
+from reasoning.layers import MixerKind
 
 STEP_SECONDS = 0.01
+TOKEN_BYTES = 1024
+"""What a token would take in the cache, if there were one."""
 
 
 @dataclass(slots=True)
@@ -58,10 +63,12 @@ class ScriptedEngine:
         max_running: int = 256,
         fail_at_step: int | None = None,
         logprob: Callable[[Request, int], float] | None = None,
+        step_seconds: Callable[[int, int], float] | None = None,
     ) -> None:
         """Each step gives every running request `step_tokens` ids. Step `fail_at_step` (from 1) raises EngineError.
 
-        `logprob` is that of the id at a place of a continuation; without it there are none.
+        `logprob` is that of the id at a place of a continuation; without it there are none. `step_seconds` is how long
+        a step of a batch with so many tokens of context takes, for `take_steps`; without it nothing is profiled.
         """
         self.max_model_len = max_model_len
         self.requests: list[Request] = []
@@ -72,6 +79,8 @@ class ScriptedEngine:
         self._max_running = max_running
         self._fail_at_step = fail_at_step
         self._logprob = logprob
+        self._step_seconds = step_seconds
+        self._taken = Steps()
         self._waiting: deque[_Sequence] = deque()
         self._running: list[_Sequence] = []
         self._refused: list[Output] = []
@@ -97,8 +106,15 @@ class ScriptedEngine:
         self._steps += 1
         if self._steps == self._fail_at_step:
             raise EngineError(f"the scripted engine died in step {self._steps}, as it was told to")
+        decoding = sum(sequence.tokens - 1 for sequence in self._running)  # the last id of each is not computed yet
+        started = []
         while self._waiting and len(self._running) < self._max_running:
-            self._start(self._waiting.popleft())
+            started.append(self._start(self._waiting.popleft()))
+        if self._step_seconds is not None:
+            context = decoding + sum(sequence.cached_tokens for sequence in started)
+            prefill = sum(len(sequence.request.prompt_ids) - sequence.cached_tokens for sequence in started)
+            batch = len(self._running)
+            self._taken.append(self._step_seconds(batch, context), batch, context, len(started), prefill)
         outputs += [output for sequence in self._running if (output := self._advance(sequence)) is not None]
         self._running = [sequence for sequence in self._running if not sequence.finished]
         return outputs
@@ -114,21 +130,34 @@ class ScriptedEngine:
     def unfinished(self) -> int:
         return len(self._waiting) + len(self._running) + len(self._refused)
 
+    @property
+    def free_blocks(self) -> int:
+        return self._total_blocks - sum(self._blocks(sequence.tokens) for sequence in self._running)
+
     def state(self) -> EngineState:
+        used = self._total_blocks - self.free_blocks
         return EngineState(
             time_s=self._steps * STEP_SECONDS,
             running=len(self._running),
             waiting=len(self._waiting),
-            kv_blocks_used=sum(self._blocks(sequence.tokens) for sequence in self._running),
-            kv_blocks_total=self._max_running * self._blocks(self.max_model_len),
+            kv_blocks_used=used,
+            kv_blocks_total=self._total_blocks,
+            kv_blocks_predicted=used,
+            kv_blocks_shared=0,
             block_size=self._block_size,
+            context_tokens=sum(sequence.tokens for sequence in self._running),
             preemptions=0,
+            recomputed_tokens=0,
             cached_tokens=self._cached_tokens,
             prompt_tokens=self._prompt_tokens,
             generated_tokens=self._generated_tokens,
             steps=self._steps,
             step_s=STEP_SECONDS,
         )
+
+    def take_steps(self) -> Steps:
+        steps, self._taken = self._taken, Steps()
+        return steps
 
     def load_weights(self, weights: Iterable[tuple[str, Any]]) -> None:
         if self._waiting or self._running:
@@ -138,7 +167,14 @@ class ScriptedEngine:
         self._cached.clear()
 
     def describe(self) -> dict[str, Any]:
-        return {"engine": "scripted", "block_size": self._block_size, "max_model_len": self.max_model_len}
+        page_bytes = self._block_size * TOKEN_BYTES
+        cache = KvCache((CacheGroup(MixerKind.FULL, 1, self._block_size, page_bytes),), page_bytes, self._total_blocks)
+        return {
+            "engine": "scripted",
+            "block_size": self._block_size,
+            "max_model_len": self.max_model_len,
+            "kv_cache": cache.as_json(),
+        }
 
     def close(self) -> None:
         pass
@@ -153,7 +189,7 @@ class ScriptedEngine:
             raise ValueError(f"the script ends {request.id} after {len(ids)} of {limit} ids, without a stop id")
         return ids, StopReason.LENGTH
 
-    def _start(self, sequence: _Sequence) -> None:
+    def _start(self, sequence: _Sequence) -> _Sequence:
         prompt = sequence.request.prompt_ids
         sequence.started = self._steps
         self._hash(sequence.prefixes, prompt)
@@ -166,6 +202,7 @@ class ScriptedEngine:
         self._cached_tokens += sequence.cached_tokens
         self._prompt_tokens += len(prompt)
         self._running.append(sequence)
+        return sequence
 
     def _advance(self, sequence: _Sequence) -> Output | None:
         new = min(self._step_tokens, len(sequence.continuation) - sequence.produced)
@@ -182,6 +219,7 @@ class ScriptedEngine:
             finished=False,
             cached_tokens=0 if sequence.reported else sequence.cached_tokens,
             logprobs=sequence.logprobs[sequence.reported : sequence.produced],
+            times=self._times(sequence) if self._step_seconds is not None else (),
         )
         sequence.reported = sequence.produced
         if not sequence.finished:
@@ -197,6 +235,15 @@ class ScriptedEngine:
                 preemptions=0,
             ),
         )
+
+    def _times(self, sequence: _Sequence) -> tuple[float, ...]:
+        places = range(sequence.reported, sequence.produced)
+        steps = (sequence.started - sequence.added + place // self._step_tokens for place in places)
+        return tuple(step * STEP_SECONDS for step in steps)
+
+    @property
+    def _total_blocks(self) -> int:
+        return self._max_running * self._blocks(self.max_model_len)
 
     def _blocks(self, tokens: int) -> int:
         return -(-tokens // self._block_size)

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reasoning.engine.base import (
+    CacheTooSmall,
     EngineError,
     EngineSettings,
     EngineState,
@@ -28,15 +29,20 @@ from reasoning.engine.base import (
     StopReason,
     refusal,
 )
+from reasoning.engine.energy import EnergyMeter
 from reasoning.engine.environment import log_to, preload_kept, prepare_environment
+from reasoning.engine.kv_probe import KvProbe
 from reasoning.engine.ledger import Ledger
 from reasoning.engine.memory import GIB, cpu_kv_bytes
+from reasoning.engine.steps import Steps, StepWatch
 
 if TYPE_CHECKING:
     from vllm.config import VllmConfig
     from vllm.v1.engine.llm_engine import LLMEngine
 
 CPU_BLOCK_SIZE = 32  # tokens: vLLM's CPU kernels want a multiple of 32, and prefixes are cached in whole blocks
+CACHE_TOO_SMALL = ("larger than the available KV cache", "No available memory for the cache blocks")
+"""What vLLM 0.26 and 0.31 say when one request of the longest kind does not fit."""
 
 
 class VllmEngine:
@@ -57,11 +63,14 @@ class VllmEngine:
         log: Path | None = None,
         *,
         logprobs: bool = False,
+        profile: bool = False,
     ) -> None:
         """Load `model` (a folder or a hub name) for requests of at most `max_model_len` tokens, prompt included.
 
         vLLM's log goes to the file `log`, or to stderr. `logprobs`: outputs carry the log-probability of every id, as
-        it was sampled. EngineError when the model does not fit or vLLM refuses it.
+        it was sampled. `profile`: they carry the time of every id, and `take_steps` has what each step held.
+
+        EngineError when the model does not fit or vLLM refuses it.
         """
         prepare_environment()
         if log is not None:
@@ -79,7 +88,10 @@ class VllmEngine:
         self._tasks = self._engine.get_supported_tasks()
         self._vocabulary = self._config.model_config.get_vocab_size()
         self._logprobs = logprobs
-        self._ledger = Ledger(logprobs)
+        self._ledger = Ledger(logprobs, times=profile)
+        self._kv = KvProbe(self._scheduler, self._ledger.book_recomputed)
+        self._watch = StepWatch(self._scheduler) if profile else None
+        self._energy = _energy_meter(self._config)
         self._refused: list[Output] = []
         self._started = time.monotonic()
         self._steps = self._steps_sampled = 0
@@ -107,24 +119,37 @@ class VllmEngine:
         with self._errors(f"the engine died in step {self._steps + 1}, {len(self._ledger)} requests were unfinished"):
             batch = self._client.get_output()
         outputs += self._ledger.collect(batch.outputs, batch.timestamp)
+        end = time.perf_counter()
         self._steps += 1
-        self._step_seconds += time.perf_counter() - start
+        self._step_seconds += end - start
+        if self._watch is not None:
+            self._watch.note(start, end)
+            if not self._ledger:
+                self._watch.rest()
         return outputs
+
+    def take_steps(self) -> Steps:
+        return Steps() if self._watch is None else self._watch.take()
 
     def abort(self, request_id: str) -> None:
         core_id = self._ledger.forget(request_id)
         if core_id is not None:
             with self._errors(f"the engine could not abort request {request_id}"):
                 self._client.abort_requests([core_id])
+        if self._watch is not None and not self._ledger:
+            self._watch.rest()
 
     @property
     def unfinished(self) -> int:
         return len(self._ledger) + len(self._refused)
 
+    @property
+    def free_blocks(self) -> int:
+        return self._kv.free_blocks
+
     def state(self) -> EngineState:
         running, waiting = self._scheduler.get_request_counts()
-        pool = self._scheduler.kv_cache_manager.block_pool
-        total = pool.num_gpu_blocks - 1  # one block is vLLM's placeholder
+        kv = self._kv.sample()
         steps = self._steps - self._steps_sampled
         step_s = self._step_seconds / steps if steps else 0.0
         self._steps_sampled, self._step_seconds = self._steps, 0.0
@@ -132,15 +157,20 @@ class VllmEngine:
             time_s=time.monotonic() - self._started,
             running=running,
             waiting=waiting,
-            kv_blocks_used=total - pool.get_num_free_blocks(),
-            kv_blocks_total=total,
+            kv_blocks_used=kv.used,
+            kv_blocks_total=kv.total,
+            kv_blocks_predicted=kv.predicted,
+            kv_blocks_shared=kv.shared,
             block_size=self._config.cache_config.block_size,
+            context_tokens=kv.context_tokens,
             preemptions=self._ledger.preemptions,
+            recomputed_tokens=self._ledger.recomputed_tokens,
             cached_tokens=self._ledger.cached_tokens,
             prompt_tokens=self._ledger.prompt_tokens,
             generated_tokens=self._ledger.generated_tokens,
             steps=self._steps,
             step_s=step_s,
+            energy_j=None if self._energy is None else self._energy.joules(),
         )
 
     def load_weights(self, weights: Iterable[tuple[str, Any]]) -> None:
@@ -163,10 +193,9 @@ class VllmEngine:
         from vllm.platforms import current_platform
 
         model, cache, scheduler = self._config.model_config, self._config.cache_config, self._config.scheduler_config
-        kv = self._scheduler.kv_cache_config
+        cache_blocks = self._kv.cache.blocks + 1
         layers = self._config.compilation_config.static_forward_context.values()
         backends = {layer.attn_backend.get_name() for layer in layers if hasattr(layer, "attn_backend")}
-        block_bytes = sum(group.kv_cache_spec.page_size_bytes * len(group.layer_names) for group in kv.kv_cache_groups)
         return {
             "engine": "vllm",
             "vllm": vllm.__version__,
@@ -179,8 +208,9 @@ class VllmEngine:
             "async_scheduling": scheduler.async_scheduling,
             "prefix_caching": cache.enable_prefix_caching,
             "block_size": cache.block_size,
-            "kv_blocks": kv.num_blocks,
-            "kv_bytes": kv.num_blocks * block_bytes,
+            "kv_blocks": cache_blocks,
+            "kv_bytes": cache_blocks * self._kv.cache.block_bytes,
+            "kv_cache": self._kv.cache.as_json(),
             "max_num_seqs": scheduler.max_num_seqs,
             "max_num_batched_tokens": scheduler.max_num_batched_tokens,
             "max_model_len": self.max_model_len,
@@ -198,7 +228,8 @@ class VllmEngine:
             raise
         except Exception as error:
             log = f" (vLLM's log: {self._log})" if self._log else ""
-            raise EngineError(f"{what}: {type(error).__name__}: {error}{log}") from error
+            kind = CacheTooSmall if any(words in str(error) for words in CACHE_TOO_SMALL) else EngineError
+            raise kind(f"{what}: {type(error).__name__}: {error}{log}") from error
 
     def _unknown_id(self, request: Request) -> str | None:
         if max(request.prompt_ids) < self._vocabulary:
@@ -282,6 +313,22 @@ def _start(config: VllmConfig) -> LLMEngine:
     from vllm.v1.engine.llm_engine import LLMEngine
 
     return LLMEngine.from_vllm_config(config, usage_context=UsageContext.LLM_CLASS)
+
+
+def _energy_meter(config: VllmConfig) -> EnergyMeter | None:
+    """None where the devices have no NVML, or one that does not count."""
+    from vllm.platforms import current_platform
+
+    if not current_platform.is_cuda():
+        return None
+    import torch
+    from vllm.third_party import pynvml
+
+    devices = range(config.parallel_config.world_size)
+    try:
+        return EnergyMeter(pynvml, [str(torch.cuda.get_device_properties(n).uuid) for n in devices])
+    except pynvml.NVMLError:
+        return None
 
 
 def _repack_tied_head(model: Any) -> None:

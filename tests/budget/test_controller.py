@@ -4,7 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from reasoning.admission import Admission
 from reasoning.budget import BudgetController, Sampling, Waits, check
+from reasoning.budget.room import most_steps
 from reasoning.budget.sampling import derive_seed
 from reasoning.budgets import BudgetError
 from reasoning.engine.base import Output, StopReason
@@ -353,3 +355,41 @@ def test_seeds_differ_by_everything_that_they_come_from():
     assert len(seeds) == 5
     assert all(0 <= seed < 2**63 for seed in seeds)
     assert derive_seed(0, "a", 0, "trace") == derive_seed(0, "a", 0, "trace")
+
+
+class Cautious(Admission):
+    """Lets a trace start while at most one other request is in the engine."""
+
+    def __init__(self) -> None:
+        self.room = 2
+        self.asked: list[tuple[int, int]] = []
+
+    def __call__(self, unfinished: int, free_blocks: int) -> bool:
+        self.asked.append((unfinished, free_blocks))
+        return unfinished < 2
+
+
+def test_admission_holds_traces_back(tokenizer, drain):
+    engine = ScriptedEngine(lambda request: (FILLER,) * request.max_tokens, 1000, block_size=4, max_running=8)
+    admission = Cautious()
+    controller = BudgetController(
+        engine,
+        tokenizer,
+        SINGLE,
+        Closing("bare", "</think>"),
+        (9,),
+        max_answer_tokens=8,
+        stop_ids=(EOS,),
+        sampling=Sampling(),
+        seed=0,
+        waits=Waits(),
+        concurrency=4,
+        admission=admission,
+    )
+    for number in range(5):
+        controller.submit("task", number, Rendered(PROMPT, True))
+    assert controller.most_steps_left == most_steps([18] * 5, [], 2)
+    controller.step()
+    assert engine.state().running == 2
+    assert admission.asked == [(0, 8 * 250), (1, 8 * 250), (2, 8 * 250)]
+    assert len(drain(controller)) == 5

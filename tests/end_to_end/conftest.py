@@ -23,6 +23,9 @@ from reasoning.console import command_line
 from reasoning.files import read_json, read_json_lines
 from tests.end_to_end import scripted
 
+PER_ATTEMPT = ("cost", "kv_cache", "compute")
+"""Parts of results.json that hold what all attempts at a run spent."""
+
 
 @pytest.fixture(scope="session")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -169,7 +172,7 @@ def line_count(path: Path) -> int:
 
 def results(folder: Path) -> dict[str, Any]:
     """results.json without what a resumed run may spend more of."""
-    return {name: value for name, value in read_json(folder / "results.json").items() if name != "cost"}
+    return {name: value for name, value in read_json(folder / "results.json").items() if name not in PER_ATTEMPT}
 
 
 def cost(folder: Path) -> dict[str, float]:

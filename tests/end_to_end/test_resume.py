@@ -191,9 +191,9 @@ def test_a_used_folder_is_refused_with_counts(model, uninterrupted, run: Run):
 
 def test_clean_starts_over(model, uninterrupted, run: Run):
     old = {path.relative_to(uninterrupted).as_posix() for path in uninterrupted.rglob("*") if path.is_file()}
-    drawn = {"accuracy", "outcomes", "tokens", "seconds"}
+    drawn = {"accuracy", "outcomes", "tokens", "seconds", "kv"}
     plots = {name for name in WRITTEN if name.startswith("plots/") and Path(name).stem not in drawn}
-    assert old == {"manifest.json", *WRITTEN} - {"audit.jsonl", "comparison.html", *plots}
+    assert old == {"manifest.json", *WRITTEN} - {"audit.jsonl", "comparison.html", "steps.jsonl", *plots}
     (uninterrupted / "plots" / "comparison.png").touch()
     own = [uninterrupted / "notes.md", uninterrupted / "plots" / "mine.png"]
     for path in own:

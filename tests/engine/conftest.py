@@ -84,7 +84,7 @@ def checkpoint(make_model: MakeModel, tmp_path_factory: pytest.TempPathFactory) 
 @pytest.fixture(scope="session")
 def engine(checkpoint: Path) -> Iterator[VllmEngine]:
     settings = EngineSettings(max_num_seqs=16, kv_cache_gb=0.05, stream_interval=5)
-    engine = VllmEngine(str(checkpoint), settings, max_model_len=1024)
+    engine = VllmEngine(str(checkpoint), settings, max_model_len=1024, profile=True)
     yield engine
     engine.close()
 

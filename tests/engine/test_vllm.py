@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import time
 from dataclasses import asdict
 from pathlib import Path
 
@@ -134,6 +135,35 @@ def test_timings_of_a_request(run, request_of):
     timings = run([request_of(71)])["r71"][0].timings
     assert 0 <= timings.queued_s <= timings.first_token_s < timings.total_s
     assert timings.preemptions == 0
+
+
+def test_every_step_is_known_with_its_batch_and_context(engine, request_of):
+    engine.take_steps()
+    started = time.perf_counter()
+    outputs = {"a": [], "b": []}
+    engine.add(request_of(75, name="a", length=40, max_tokens=10, stream=True))
+    for number in range(24):
+        if number == 4:
+            engine.add(request_of(76, name="b", length=100, max_tokens=10, stream=True))
+        for output in engine.step():
+            outputs[output.request_id].append(output)
+    wall = time.perf_counter() - started
+    assert not engine.unfinished
+    steps = engine.take_steps()
+    # Step 1 computes the prompt of a, steps 2 to 10 one token each; b starts in step 5 and decodes in steps 6 to 14.
+    assert steps.batch == [1] * 4 + [2] * 6 + [1] * 4
+    assert steps.prefill == [40, 0, 0, 0, 100] + [0] * 9
+    assert steps.prompts == [1, 0, 0, 0, 1] + [0] * 9
+    alone, together = [0, 40, 41, 42, 43], [44 + 100, 45 + 101, 46 + 102, 47 + 103, 48 + 104]
+    assert steps.context == alone + together + [105, 106, 107, 108]
+    assert 0 < sum(steps.microseconds) / 1e6 <= wall
+    assert len(engine.take_steps()) == 0
+    for found in outputs.values():
+        times = [second for output in found for second in output.times]
+        assert len(times) == 10
+        assert times == sorted(times)
+        assert times[0] == pytest.approx(found[-1].timings.first_token_s)
+        assert times[-1] == pytest.approx(found[-1].timings.total_s)
 
 
 def test_state_counts_what_happened(engine, request_of):

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from eval.allocation import allocate, make_grid, map_of, parallel_map
 from eval.curves import MISSING, GradedSample, curve
 from eval.policies import POLICIES, apply_policies, parse_policy
-from eval.replay import AdaptiveShare, BetaStop, draw, filter_traces, replay_thinking
+from eval.replay import draw, filter_traces, replay_thinking
 from eval.savings import Outcomes, compare, policy_row, tokens_for
 from eval.stored import whole_samples
+from reasoning.budget.drawing import AdaptiveShare, BetaStop
 from reasoning.budget.stopping import Agreement, Confidence
 from reasoning.config import ConfigError
 from reasoning.types import NO_LIMIT, FinishReason, SampleKey
@@ -354,13 +355,20 @@ def test_the_grid_by_hand():
     assert grid.tokens[:, cell].tolist() == [2 * 910] * 2
 
 
+def brought(grid, cells):
+    """Accuracy and tokens of each task under its cell."""
+    places = np.arange(len(cells)), cells
+    return grid.majority[places], grid.tokens[places]
+
+
 def test_each_group_gets_what_the_other_half_found_best():
     grid = grid_of([HARD, HARD, EASY, EASY])
-    accuracy, tokens, chosen = allocate(grid, [0, 0, 1, 1], 510)
+    cells, chosen = allocate(grid, [0, 0, 1, 1], 510)
+    accuracy, tokens = brought(grid, cells)
     assert accuracy.tolist() == [1.0] * 4
     assert tokens.tolist() == [910, 910, 110, 110]  # a mean of 510
     assert [grid.cells[cell] for cell in chosen] == [(NO_LIMIT, 1), (100, 1)] * 2
-    accuracy, tokens, _ = allocate(grid, [0] * 4, 510)  # without groups the hard tasks are out of reach
+    accuracy, tokens = brought(grid, allocate(grid, [0] * 4, 510)[0])  # without groups the hard tasks are out of reach
     assert accuracy.tolist() == [0.0, 0.0, 1.0, 1.0]
     assert tokens.max() <= 510
 
@@ -368,7 +376,7 @@ def test_each_group_gets_what_the_other_half_found_best():
 def test_no_task_has_a_say_in_what_it_gets():
     base = [HARD, HARD, EASY, EASY]
     grid, changed = grid_of(base), grid_of([EASY, HARD, EASY, EASY])  # the first task, of the even half
-    ours, theirs = (allocate(one, [0] * 4, 2_000)[2] for one in (grid, changed))
+    ours, theirs = (allocate(one, [0] * 4, 2_000)[1] for one in (grid, changed))
     assert grid.cells[ours[0]] == grid.cells[theirs[0]]  # what the even half gets
 
 
