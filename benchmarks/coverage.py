@@ -5,9 +5,8 @@
 Tasks have a difficulty from a Beta distribution with a known mean, samples are right with that probability. Counts how
 often the 95 % interval of the mean over tasks holds the mean, and how often the band holds a whole curve of budgets.
 Concentration a + b of the Beta distribution: 0.6 is a set of tasks that are either easy or hard, 10 one of tasks that
-are alike. Near 0 and 1 with few tasks, runs without any right (or wrong) sample are all that differs from one run to
-the next, so that no interval can hold the truth in just 95 % of them: `exact` is what Wilson's interval holds there
-with one sample a task, by summing over all counts.
+are alike. With one sample a task nothing is simulated: the coverage is exact, for other intervals too, and beside it
+stands the nearest to 95 % that any interval could have there.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ from pathlib import Path
 
 import numpy as np
 from scipy.special import betaincinv
-from scipy.stats import binom
 
+from benchmarks.exact_coverage import INTERVALS, attainable, exact_coverage, ours
 from eval.statistics import Floats, mean_intervals, simultaneous_factor
 
 TASKS = (30, 200)
@@ -70,26 +69,25 @@ def simulate(cell: Cell, rng: np.random.Generator) -> tuple[Floats, Floats]:
 
 
 def coverage(cell: Cell, *, curves: int, seed: int = 0, bands: bool = False) -> Coverage:
-    """Simulate `curves` evaluations. `point` is of the last budget."""
+    """`point` is of the last budget: exact with one sample a task, else of `curves` simulated evaluations."""
     rng = np.random.default_rng(seed)
-    point = all_points = band = 0
+    point = exact_coverage(ours, cell.tasks, cell.mean) if cell.samples == 1 else _simulated(cell, curves, rng)
+    if not bands:
+        return Coverage(point, None, None)
+    all_points = band = 0
     for number in range(curves):
         rates, truth = simulate(cell, rng)
-        (last,) = mean_intervals(rates[:, -1:])
-        point += int(last.low <= truth[-1] <= last.high)
-        if bands:
-            all_points += _holds(rates, truth, 1.0)
-            band += _holds(rates, truth, simultaneous_factor(rates, seed=number, resamples=500))
-    return Coverage(point / curves, all_points / curves if bands else None, band / curves if bands else None)
+        all_points += _holds(rates, truth, 1.0)
+        band += _holds(rates, truth, simultaneous_factor(rates, seed=number, resamples=500))
+    return Coverage(point, all_points / curves, band / curves)
 
 
-def wilson_exact(cell: Cell) -> float:
-    """What Wilson's interval holds with one sample a task, where the number of right samples is binomial."""
-    held = 0.0
-    for right in range(cell.tasks + 1):
-        (estimate,) = mean_intervals(np.repeat([[1.0], [0.0]], [right, cell.tasks - right], axis=0))
-        held += binom.pmf(right, cell.tasks, cell.mean) * (estimate.low <= cell.mean <= estimate.high)
-    return float(held)
+def _simulated(cell: Cell, curves: int, rng: np.random.Generator) -> float:
+    """Share of evaluations at one budget whose interval holds the mean: one column each, their tasks its rows."""
+    shape = cell.tasks, curves
+    difficulty = rng.beta(cell.mean * cell.concentration, (1 - cell.mean) * cell.concentration, size=shape)
+    estimates = mean_intervals(rng.binomial(cell.samples, difficulty) / cell.samples)
+    return sum(one.low <= cell.mean <= one.high for one in estimates) / curves
 
 
 def _holds(rates: Floats, truth: Floats, widen: float) -> bool:
@@ -97,14 +95,27 @@ def _holds(rates: Floats, truth: Floats, widen: float) -> bool:
     return all(one.low <= true <= one.high for one, true in zip(estimates, truth, strict=True))
 
 
+def print_exact() -> list[dict[str, float]]:
+    """What intervals hold with one sample a task, and the nearest to 95 % that one could; printed, and as rows."""
+    print("one sample a task, exact\ntasks  mean " + "".join(f"{name:>17}" for name in (*INTERVALS, "attainable")))
+    rows = []
+    for tasks, mean in product(TASKS, MEANS):
+        held = {name: exact_coverage(interval, tasks, mean) for name, interval in INTERVALS.items()}
+        held["attainable"] = attainable(tasks, mean)
+        rows.append({"tasks": tasks, "mean": mean} | held)
+        print(f"{tasks:5} {mean:5.2f} " + "".join(f"{100 * share:17.1f}" for share in held.values()))
+    return rows
+
+
 def main(arguments: Sequence[str]) -> int:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--curves", type=int, default=4_000, help="simulated evaluations for each cell")
-    options.add_argument("--bands", action="store_true", help="bands over budgets, too: ten times as long")
+    options.add_argument("--bands", action="store_true", help="bands over budgets, too: far longer")
     options.add_argument("--json", type=Path)
     given = options.parse_args(arguments)
     rows, started = [], time.monotonic()
-    print("tasks  mean  a+b " + "".join(f"{f'k={k}':>14}" for k in SAMPLES) + "   exact k=1")
+    exact = print_exact()
+    print("\ntasks  mean  a+b " + "".join(f"{f'k={k}':>14}" for k in SAMPLES))
     for tasks, mean, concentration in product(TASKS, MEANS, CONCENTRATIONS):
         line = f"{tasks:5} {mean:5.2f} {concentration:4.1f} "
         for samples in SAMPLES:
@@ -112,7 +123,7 @@ def main(arguments: Sequence[str]) -> int:
             found = coverage(cell, curves=given.curves, bands=given.bands)
             rows.append(asdict(cell) | asdict(found))
             line += f"{100 * found.point:6.1f}" + (" " * 8 if found.band is None else f" /{100 * found.band:6.1f}")
-        print(f"{line}   {100 * wilson_exact(Cell(tasks, 1, mean, concentration)):6.1f}", flush=True)
+        print(line, flush=True)
     points = np.array([row["point"] for row in rows])
     inside = (points >= LEAST) & (points <= MOST)
     print(
@@ -120,8 +131,11 @@ def main(arguments: Sequence[str]) -> int:
         f"(least {points.min():.1%}), {(points > MOST).sum()} above (most {points.max():.1%}), "
         f"mean {points.mean():.1%}; {time.monotonic() - started:.0f} s"
     )
+    least = sum(not LEAST <= row["attainable"] <= MOST for row in exact) * len(CONCENTRATIONS)
+    print(f"{least} of the cells above, with one sample a task, are out of the reach of any interval")
     if given.json:
-        record = {"command": ["python", "-m", "benchmarks.coverage", *arguments], "cells": rows}
+        command = ["python", "-m", "benchmarks.coverage", *arguments]
+        record = {"command": command, "exact": exact, "cells": rows}
         given.json.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
     return 0
 

@@ -86,6 +86,10 @@ class Model:
         return (*(self._solutions[prompt] if solved else [NUMBER_0]), END)
 
 
+def _logprob(request: Request, place: int) -> float:
+    return -((request.seed + 3 * place) % 11) / 10
+
+
 class SlowEngine(ScriptedEngine):
     """Takes its time for every step, so that a signal finds it at work."""
 
@@ -95,7 +99,12 @@ class SlowEngine(ScriptedEngine):
 
 
 def start(plan: Plan, _log: Path) -> Engine:
-    return SlowEngine(Model(plan), plan.max_model_len, max_running=plan.config.engine.max_num_seqs)
+    return SlowEngine(
+        Model(plan),
+        plan.max_model_len,
+        max_running=plan.config.engine.max_num_seqs,
+        logprob=_logprob if plan.config.logprobs else None,
+    )
 
 
 def main(arguments: Sequence[str]) -> int:

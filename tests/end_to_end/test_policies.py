@@ -113,7 +113,7 @@ def test_a_run_with_a_policy_is_continued_whole(model, stopped, tmp_path, run: R
 
 def test_a_run_that_a_policy_stopped_has_nothing_to_replay(stopped, run: Run):
     outcome = run([str(stopped), "--policy", "never"], report.main)
-    assert (outcome.code, "was stopped by agree:2 while it was sampled" in outcome.err) == (2, True)
+    assert (outcome.code, "was sampled under agree:2" in outcome.err) == (2, True)
 
 
 def test_log_probabilities_are_asked_for(plain, model, tmp_path, run: Run):
@@ -127,7 +127,7 @@ def test_log_probabilities_are_asked_for(plain, model, tmp_path, run: Run):
     ("more", "message"),
     [
         (["--policy", "agre:2"], "unknown policy 'agre'. Did you mean agree?"),
-        (["--policy", "beta:0.9"], "reasoning.report RUN --policy beta:0.9"),
+        (["--policy", "vote:2"], "reasoning.report RUN --policy vote:2"),
         (["--policy", "agree:2", "--closing", "none"], "closing none forces none"),
     ],
 )

@@ -115,8 +115,9 @@ def test_report_compares_the_tasks_in_common(folder, model, tmp_path, run: Run):
     assert words in outcome.out
     assert "fewer is finished again" not in outcome.out
     assert run(arguments(model, others, *small, "--seed", "1")).code == 0
+    (folder / "report.html").write_text("as it was")
     refused = run([str(folder), str(others)], report.main)
-    assert refused.code == 2
+    assert (refused.code, (folder / "report.html").read_text()) == (2, "as it was")  # refused before it is drawn again
     assert (
         "these runs have no task in common (finished: countdown, 16 tasks, others: countdown, 8 tasks)" in refused.err
     )
@@ -161,9 +162,9 @@ def test_lines_are_named_after_what_tells_the_runs_apart(folder, tmp_path, monke
     larger = replace(found, run={**found.run, "model": "large"})
     monkeypatch.chdir(folder)
     same_name = tmp_path / "again" / folder.name
-    assert line_names([(Path("."), found), (tmp_path / "other", larger)]) == ["tiny", "large"]
-    assert line_names([(Path("."), found), (same_name, found)]) == [".", str(same_name)]
-    assert line_names([(Path("."), found), (tmp_path / "third", found)]) == ["finished", "third"]
+    assert line_names([(Path("."), found.run), (tmp_path / "other", larger.run)]) == ["tiny", "large"]
+    assert line_names([(Path("."), found.run), (same_name, found.run)]) == [".", str(same_name)]
+    assert line_names([(Path("."), found.run), (tmp_path / "third", found.run)]) == ["finished", "third"]
     drawn = read_json(plot([(folder, found), (tmp_path / "other", larger)], tmp_path / "comparison")[2])["series"]
     assert [line["name"] for line in drawn] == ["tiny", "large"]
 
