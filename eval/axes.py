@@ -47,9 +47,17 @@ def short(tokens: float) -> str:
     return f"{tokens / 1e6:g}M" if tokens >= 1e6 else format_budget(round(tokens))
 
 
+PREFIXES = (
+    *(("E", 1e18), ("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)),
+    *(("µ", 1e-6), ("n", 1e-9)),
+)
+
+
 def with_prefix(value: float) -> str:
-    """A round number with the prefix that suits it: 20G, 1T."""
-    for prefix, size in (("E", 1e18), ("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
+    """A round number with the prefix that suits it: 20G, 1T, 50µ; none from a thousandth to a thousand."""
+    if 1e-3 <= value < 1e3:
+        return f"{value:g}"
+    for prefix, size in PREFIXES:
         if value >= size:
             return f"{value / size:g}{prefix}"
     return f"{value:g}"
@@ -70,11 +78,9 @@ AXES = {
             f"Bytes: cache of {_ALONE}, and its share of the weights that each step reads.",
             with_prefix,
         ),
-        Axis("gpu-seconds", "device-seconds", f"Device-seconds: {_SHARED}.", lambda value: f"{value:g}", unit=1e-9),
+        Axis("gpu-seconds", "device-seconds", f"Device-seconds: {_SHARED}.", with_prefix, unit=1e-9),
         Axis("joules", "joules", f"Joules, by NVML: {_SHARED}.", with_prefix, unit=1e-9),
-        Axis(
-            "dollars", "dollars", f"Dollars: device-seconds at the user's price; {_SHARED}.", lambda v: f"{v:g}", 1e-12
-        ),
+        Axis("dollars", "dollars", f"Dollars: device-seconds at the user's price; {_SHARED}.", with_prefix, 1e-12),
     )
 }
 

@@ -65,6 +65,9 @@ def test_bad_input_is_refused_with_what_to_type_next(model, tmp_path):
     assert "Did you mean --budgets?" in refused(*known, "--budget", "1k")
     assert "--weight-dtype fp7 is not known; write one of fp32" in refused(*known, "--weight-dtype", "fp7")
     assert "--price-per-hour -1" in refused(*known, "--price-per-hour", "-1")
+    assert "--price-per-hour nan" in refused(*known, "--price-per-hour", "nan")
+    (tmp_path / "file").write_text("")
+    assert "give another path" in refused(*known, "--out", str(tmp_path / "file" / "plan"))
     assert "no model folder at 'nowhere'" in refused("--model", "nowhere", "--hardware", "h200")
     fewer = {name: value for name, value in LLAMA_8B.items() if name != "intermediate_size"}
     (model / "config.json").write_text(json.dumps(fewer))

@@ -71,6 +71,7 @@ def test_little_memory_is_a_wall_of_its_own():
     ("work", "hardware", "message"),
     [
         (Workload((1000, 200_000)), H200, "budget 200k is more than .* 131,072 positions .* leave 130,360; .*130360"),
+        (Workload((1000,), prompt_tokens=131_000), H200, "a prompt of 131,000 tokens .* use smaller --prompt-tokens"),
         (Workload((NO_LIMIT,)), H200, "budget none has no limit"),
         (Workload((1000,)), HARDWARE["snapdragon-8-elite"], "the weights do not fit: 15 GiB of them, and Qualcomm"),
         (Workload((100_000,)), replace(H200, memory_bytes=26e9), "not one request of 100,712 tokens fits"),
@@ -110,6 +111,7 @@ def test_a_smaller_cache_helps_long_thinking():
     found = gains(SETUP, WORK)
     assert found["sliding-window attention"] > found["latent attention"] > found["FP8 KV cache"] > 1.5
     assert found["8-bit weights"] < 1.2
+    assert found["CUDA graphs"] == pytest.approx(1, abs=0.01), "the device is busy while kernels are launched"
 
 
 def test_two_devices_are_not_more_than_twice_as_fast_without_a_larger_batch():
@@ -132,6 +134,7 @@ def test_what_the_engine_does_anyway_is_told_apart():
     assert all(gain.factor >= 1 for gain in ranking.in_use)
     mac = rank(make_setup(LLAMA, HARDWARE["m4-max"]), replace(WORK, budgets=(1000,)))
     assert {gain.name for gain in mac.in_use} == {"prefix caching"}
+    assert not {"tensor parallel on 2", "separated prefill"} & {gain.name for gain in mac.could}, "nothing joins two"
 
 
 def test_gains_come_largest_first_with_their_sources():
@@ -153,3 +156,13 @@ def test_the_training_model_gives_back_what_it_was_fitted_to():
 def test_fp8_training_brings_nothing_without_units_for_it():
     found = gains(make_setup(LLAMA, HARDWARE["a100"]), replace(WORK, budgets=(1000,)))
     assert found["FP8 products"] == 1.0
+
+
+def test_half_the_bytes_train_no_faster_where_fp32_is_as_fast():
+    found = gains(make_setup(LLAMA, HARDWARE["m4-max"]), replace(WORK, budgets=(1000,)))
+    assert found["bf16"] == 1.0
+
+
+def test_a_checkpoint_in_fp32_is_run_in_16_bits():
+    single = load_shape(LLAMA_8B | {"dtype": "float32", "torch_dtype": "float32"})
+    assert make_setup(single, H200).storage == SETUP.storage

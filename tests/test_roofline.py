@@ -26,7 +26,7 @@ NO_WAITS = Reached(
     eager_layer_s=0.0,
     source="made up",
 )
-ROUND = Hardware("round", "Round", 100e9, 1.0, 0.0, 4e12, 1e15, None, NO_WAITS, "made up")
+ROUND = Hardware("round", "Round", 100e9, 1.0, 0.0, 4e12, 1e15, None, NO_WAITS, "made up", link=1e12)
 LLAMA = load_shape(LLAMA_8B)
 SETUP = Setup(LLAMA, ROUND, Storage(2, 2, 2))
 READ = 2 * (LLAMA.layer_parameters + LLAMA.head_parameters)
@@ -71,8 +71,19 @@ def test_kernels_cost_time_even_when_they_read_little():
     step = decode_step(waiting(layer_s=1e-3, step_s=2e-3), 1, 1)
     assert step.waits_s == pytest.approx(32 * 1e-3 + 2e-3)
     assert step.wall is Wall.HOST
-    eager = replace(waiting(layer_s=1e-3, eager_layer_s=5e-3), graphs=False)
-    assert decode_step(eager, 1, 1).waits_s == pytest.approx(32 * 5e-3)
+
+
+def test_launches_of_single_kernels_hide_behind_a_long_step():
+    eager = replace(waiting(eager_layer_s=1e-3), graphs=False)
+    assert decode_step(eager, 1, 1).seconds == pytest.approx(32e-3)
+    long = decode_step(eager, 32, 50_000)
+    assert long.seconds == pytest.approx(long.device_s)
+    assert long.device_s > 0.2
+
+
+def test_drafts_read_their_own_layer_of_the_cache():
+    plain, drafting = decode_step(SETUP, 16, 20_000), decode_step(replace(SETUP, drafts=3), 16, 20_000)
+    assert drafting.cache_s == pytest.approx(plain.cache_s * (1 + 3 / 32))
 
 
 def test_a_long_prompt_computes_and_a_cached_one_does_not():
@@ -92,7 +103,15 @@ def test_the_cache_is_what_the_weights_leave():
 def test_two_devices_share_the_reading():
     one, two = decode_step(SETUP, 16, 20_000), decode_step(replace(SETUP, devices=2), 16, 20_000)
     assert two.weights_s + two.cache_s == pytest.approx((one.weights_s + one.cache_s) / 2)
-    assert two.waits_s > 0
+    assert two.waits_s == pytest.approx(2 * 32 * (10e-6 + 16 * 4096 * 2 / 1e12))
+
+
+def test_a_cache_of_one_head_is_on_both_devices():
+    latent = tuple(replace(layer, mixer=replace(layer.mixer, kv_heads=1)) for layer in LLAMA.layers)
+    one = replace(SETUP, shape=replace(LLAMA, layers=latent))
+    two = replace(one, devices=2)
+    assert decode_step(two, 16, 20_000).cache_s == decode_step(one, 16, 20_000).cache_s
+    assert two.cache.capacity_bytes == pytest.approx(100e9 - one.weight_bytes / 2, rel=1e-3)
 
 
 def test_an_8b_model_at_64_times_50k_is_beyond_an_h200():

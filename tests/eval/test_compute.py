@@ -95,7 +95,14 @@ def test_axes_are_found_and_written():
     assert find_axis("tokens").per_task == "Tokens spent per task, all samples together, mean (log scale)"
     with pytest.raises(ConfigError, match=r"--axis joule is not known. Did you mean joules\?"):
         find_axis("joule")
-    assert [with_prefix(value) for value in (2e13, 5e9, 1500, 0.02)] == ["20T", "5G", "1.5k", "0.02"]
+    assert [with_prefix(value) for value in (2e13, 5e9, 1500, 0.02, 5e-5, 2e-8)] == [
+        "20T",
+        "5G",
+        "1.5k",
+        "0.02",
+        "50µ",
+        "20n",
+    ]
     assert [short(value) for value in (500, 2000, 3e6)] == ["500", "2k", "3M"]
 
 
