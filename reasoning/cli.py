@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
@@ -72,11 +73,15 @@ def exit_with(command: Callable[[Sequence[str]], int]) -> NoReturn:
     """Run a command on the process's arguments and end the process with its exit code."""
     try:
         code = command(sys.argv[1:])
+        sys.stdout.flush()
     except USAGE_ERRORS as error:
         print(f"error: {error}", file=sys.stderr)
         code = ExitCode.USAGE
     except EngineError as error:
         print(f"error: {error}", file=sys.stderr)
+        code = ExitCode.FAILED
+    except BrokenPipeError:  # whoever read the output has gone; nothing more can be said there
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = ExitCode.FAILED
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,7 @@ from eval.compute import RunWork
 from reasoning.compute import Storage
 from reasoning.config import ConfigError
 from reasoning.model_shape import DTYPE_BYTES, ModelShape, load_shape
-from reasoning.planning import QUANTISED
+from reasoning.planning import quantised_bytes
 from reasoning.run_folder import RunFolder
 
 
@@ -25,7 +26,7 @@ class ChosenAxis:
     def __post_init__(self) -> None:
         if (self.axis.name == "dollars") != (self.price_per_hour is not None):
             raise ConfigError("--axis dollars and --price-per-hour PRICE go together")
-        if self.price_per_hour is not None and self.price_per_hour <= 0:
+        if self.price_per_hour is not None and not 0 < self.price_per_hour < math.inf:
             raise ConfigError(f"--price-per-hour {self.price_per_hour:g}: give a price above 0")
 
 
@@ -79,8 +80,9 @@ def _sum(joules: Sequence[float | None]) -> float | None:
 
 def _storage(shape: ModelShape, dtype: str, extra: Mapping[str, Any]) -> Storage:
     own = float(DTYPE_BYTES.get(dtype, shape.dtype_bytes))
-    method = str(extra.get("quantization") or shape.quantization or "")
-    layer = QUANTISED.get(method, own)
+    asked = extra.get("quantization")
+    method, bits = (str(asked), None) if asked else (shape.quantization or "", shape.quantized_bits)
+    layer = quantised_bytes(method, bits, own)
     kv = 1.0 if str(extra.get("kv_cache_dtype", "")).startswith("fp8") else own
     return Storage(layer, own, kv)
 

@@ -31,7 +31,7 @@ class Reached:
     host_s: float  # a step: scheduling, inputs, outputs
     host_request_s: float  # more for each request in it
     overlaps: bool  # the host prepares the next step while the device runs (asynchronous scheduling)
-    eager_layer_s: float  # a layer when the host launches every kernel by itself
+    eager_layer_s: float  # of the host, a layer, when it launches every kernel by itself
     source: str
 
 
@@ -50,6 +50,8 @@ class Hardware:
     reached: Reached
     source: str
     weight_bytes: float | None = None  # of a number, where the engine does not take the checkpoint's type
+    fp32_share: float = 0.5  # of matrix_flops, that products of fp32 have: TF32 units are half as fast
+    link: float | None = None  # bytes a second, one way, to another device of the host; None: there is no other
 
     @property
     def weights_rate(self) -> float:
@@ -144,6 +146,7 @@ def _nvidia(
     bandwidth: float,
     matrix: float,
     fp8: float | None,
+    link: float,
     source: str,
     reached: Reached = HOPPER,
 ) -> Hardware:
@@ -158,6 +161,7 @@ def _nvidia(
         fp8_flops=None if fp8 is None else fp8 * TFLOP,
         reached=reached,
         source=source,
+        link=link * GB,
     )
 
 
@@ -173,6 +177,7 @@ def _apple(name: str, title: str, memory: float, bandwidth: float, matrix: float
         fp8_flops=None,
         reached=METAL,
         source=source,
+        fp32_share=1.0,
     )
 
 
@@ -180,14 +185,15 @@ ADA, BLACKWELL = "NVIDIA Ada whitepaper, appendix A", "NVIDIA RTX Blackwell whit
 M3 = "Apple's specifications; GPU cores x 128 units x 2 x 1.40 GHz, fp16 as fast as fp32"
 M4 = "Apple's specifications; GPU cores x 128 units x 2 x 1.68 GHz, fp16 as fast as fp32"
 
-# Memory of NVIDIA devices is what torch reports, a little under the number on the box.
+# Memory of NVIDIA devices is what torch reports, a little under the number on the box. Links are half of what the data
+# sheets state for both directions: NVLink, or PCIe with 16 lanes.
 _DEVICES = (
-    _nvidia("h100", "NVIDIA H100 SXM 80GB", 79.2, 3350, 989.4, 1978.9, "NVIDIA H100 data sheet"),
-    _nvidia("h200", "NVIDIA H200 141GB", 139.8, 4800, 989.4, 1978.9, "NVIDIA H200 data sheet"),
-    _nvidia("b200", "NVIDIA B200 180GB", 178.3, 8000, 2250, 4500, "NVIDIA DGX B200 data sheet, an eighth of it"),
-    _nvidia("a100", "NVIDIA A100 SXM 80GB", 79.2, 2039, 312, None, "NVIDIA A100 80GB data sheet"),
-    _nvidia("rtx4090", "NVIDIA GeForce RTX 4090", 23.6, 1008, 165.2, 330.3, ADA, GEFORCE),
-    _nvidia("rtx5090", "NVIDIA GeForce RTX 5090", 31.4, 1792, 209.5, 419.0, BLACKWELL, GEFORCE),
+    _nvidia("h100", "NVIDIA H100 SXM 80GB", 79.2, 3350, 989.4, 1978.9, 450, "NVIDIA H100 data sheet"),
+    _nvidia("h200", "NVIDIA H200 141GB", 139.8, 4800, 989.4, 1978.9, 450, "NVIDIA H200 data sheet"),
+    _nvidia("b200", "NVIDIA B200 180GB", 178.3, 8000, 2250, 4500, 900, "NVIDIA DGX B200 data sheet, an eighth of it"),
+    _nvidia("a100", "NVIDIA A100 SXM 80GB", 79.2, 2039, 312, None, 300, "NVIDIA A100 80GB data sheet"),
+    _nvidia("rtx4090", "NVIDIA GeForce RTX 4090", 23.6, 1008, 165.2, 330.3, 32, ADA, GEFORCE),
+    _nvidia("rtx5090", "NVIDIA GeForce RTX 5090", 31.4, 1792, 209.5, 419.0, 64, BLACKWELL, GEFORCE),
     _apple("m3-max", "Apple M3 Max, 40 GPU cores, 128GB", 128, 400, 14.3, M3),
     _apple("m3-ultra", "Apple M3 Ultra, 80 GPU cores, 512GB", 512, 819, 28.6, M3),
     _apple("m4-max", "Apple M4 Max, 40 GPU cores, 128GB", 128, 546, 17.2, M4),

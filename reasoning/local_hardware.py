@@ -7,7 +7,7 @@ import time
 from dataclasses import replace
 
 from reasoning.engine.copy_rate import copy_rate
-from reasoning.hardware import CPU, GIB, HARDWARE, HOPPER, Hardware
+from reasoning.hardware import CPU, GIB, HARDWARE, HOPPER, Hardware, of_device
 
 COPIED_SHARE = 0.87
 """Of its bandwidth that a GPU copies with: what the shares of `Reached` are divided by where copies are measured."""
@@ -27,6 +27,7 @@ def _gpu() -> Hardware:
 
     properties = torch.cuda.get_device_properties(0)
     matrix = matrix_rate("cuda")
+    known = of_device(properties.name)
     reached = replace(
         HOPPER,
         weights_share=min(1.0, HOPPER.weights_share / COPIED_SHARE),
@@ -44,6 +45,7 @@ def _gpu() -> Hardware:
         fp8_flops=2 * matrix if (properties.major, properties.minor) >= (8, 9) else None,
         reached=reached,
         source="measured now: copy rate, rate of bf16 products",
+        link=None if known is None else known.link,
     )
 
 
@@ -65,6 +67,7 @@ def _cpu() -> Hardware:
         reached=CPU,
         source="measured now: copy rate, rate of float32 products",
         weight_bytes=4,  # the engine's type on the CPU
+        fp32_share=1.0,
     )
 
 

@@ -138,9 +138,12 @@ def _locate(source: str, filename: str) -> Path | None:
 
 def _read_json(path: Path) -> dict[str, Any]:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        found = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise ConfigError(f"{path} is not valid JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise ConfigError(f"{path} does not hold a JSON object")
+    return found
 
 
 def _from_hub(name: str, filename: str) -> Path | None:

@@ -23,7 +23,11 @@ DTYPE_BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2, "float8_
 
 @dataclass(frozen=True, slots=True)
 class ModelShape:
-    """A causal language model in numbers. `quantization` names the method when the weights are stored quantised."""
+    """A causal language model in numbers.
+
+    `quantization` names the method when the weights are stored quantised, `quantized_bits` is what one then takes, if
+    the config says so.
+    """
 
     model_type: str
     hidden_size: int
@@ -32,6 +36,7 @@ class ModelShape:
     tied_embeddings: bool
     dtype: str
     quantization: str | None
+    quantized_bits: int | None
     layers: tuple[Layer, ...]
     final_norm_parameters: int
 
@@ -103,6 +108,7 @@ def load_shape(model: str | Path | Mapping[str, Any]) -> ModelShape:
         tied_embeddings=bool(fields.get("tie_word_embeddings", False)),
         dtype=_dtype(fields),
         quantization=_quantization(config),
+        quantized_bits=_quantized_bits(config),
         layers=layers,
         final_norm_parameters=final_norm,
     )
@@ -173,4 +179,17 @@ def _dtype(fields: Fields) -> str:
 
 def _quantization(config: Mapping[str, Any]) -> str | None:
     settings = config.get("quantization_config")
-    return None if settings is None else str(settings.get("quant_method", "unknown"))
+    if settings is None:
+        return None
+    if not isinstance(settings, Mapping):
+        raise ConfigError(f"config.json has quantization_config = {settings!r}, where an object is needed")
+    return str(settings.get("quant_method", "unknown"))
+
+
+def _quantized_bits(config: Mapping[str, Any]) -> int | None:
+    """As AWQ and GPTQ have it, or compressed-tensors for its first group of weights, or bitsandbytes."""
+    settings = config.get("quantization_config") or {}
+    groups = settings.get("config_groups") or {}
+    weights = next((group.get("weights") or {} for group in groups.values()), {})
+    bits = settings.get("bits", weights.get("num_bits", 8 if settings.get("load_in_8bit") else None))
+    return bits if isinstance(bits, int) else None

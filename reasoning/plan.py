@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 
 if not __package__:
@@ -34,12 +35,12 @@ def main(arguments: Sequence[str]) -> int:
     counts = {name.replace("-", "_"): getattr(given, name.replace("-", "_")) for name in COUNTS}
     if wrong := next((name for name, value in counts.items() if value < 1), None):
         raise ConfigError(f"--{wrong.replace('_', '-')} {counts[wrong]}: give a number of at least 1")
-    if given.price_per_hour is not None and given.price_per_hour <= 0:
+    if given.price_per_hour is not None and not 0 < given.price_per_hour < math.inf:
         raise ConfigError(f"--price-per-hour {given.price_per_hour:g}: give a price above 0")
     work = Workload(parse_budgets(given.budgets), **counts, price_per_hour=given.price_per_hour)
     setup = make_setup(load_shape(given.model), find_hardware(given.hardware), given.weight_dtype, given.kv_dtype)
     plans = plan(setup, work)
-    name = Path(given.model).resolve().name if Path(given.model).exists() else given.model
+    name = _name(given.model)
     for line in plan_pages.head(name, setup, work):
         console.say(line)
     console.print_rows(plan_pages.HEADINGS, plan_pages.rows(plans, setup, work))
@@ -55,8 +56,19 @@ def main(arguments: Sequence[str]) -> int:
         console.print_rows(plan_pages.GAIN_HEADINGS, plan_pages.gain_rows(gains), wrap=True)
     out = given.out or Path("plans", f"{Path(name).name}--{setup.hardware.name}")
     console.say(f"device:       {setup.hardware.source}; {setup.hardware.reached.source}")
-    console.say(f"plot:         {plan_pages.draw(name, plans, setup, work, out)[0]}")
+    try:
+        drawn = plan_pages.draw(name, plans, setup, work, out)
+    except OSError as error:
+        raise ConfigError(f"--out {out} cannot be written: {error.strerror}; give another path") from None
+    console.say(f"plot:         {drawn[0]}")
     return ExitCode.DONE
+
+
+def _name(model: str) -> str:
+    path = Path(model).expanduser()
+    if not path.exists():
+        return model
+    return (path.parent if path.is_file() else path).resolve().name
 
 
 def _parser() -> Parser:

@@ -32,7 +32,14 @@ FP8_SLOWDOWN = 1.08
 """Reading a token of an FP8 cache takes 54 %, not 50 %, of one in bf16 (vLLM, The State of FP8 KV-Cache, 2026)."""
 
 QUANTISED = {"fp8": 1.0, "compressed-tensors": 1.0, "mxfp4": INT4, "awq": INT4, "gptq": INT4, "bitsandbytes": INT4}
-"""Of checkpoints, by the method that config.json names."""
+"""Of checkpoints, by the method that config.json names, where it does not say how many bits."""
+
+
+def quantised_bytes(method: str, bits: int | None, otherwise: float) -> float:
+    """Of a layer's weight that is stored by `method`; `otherwise` when nothing is known of it."""
+    if bits is None:
+        return QUANTISED.get(method, otherwise)
+    return INT4 if bits == 4 else bits / 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +98,13 @@ def make_setup(
     Raises:
         ConfigError: a type that nothing is known of.
     """
-    own = hardware.weight_bytes or float(shape.dtype_bytes)
-    layer = _bytes("--weight-dtype", weight_dtype, WEIGHT_BYTES, QUANTISED.get(shape.quantization or "", own))
+    own = hardware.weight_bytes or min(2.0, shape.dtype_bytes)  # vLLM takes 16 bits for a checkpoint in 32
+    layer = _bytes(
+        "--weight-dtype",
+        weight_dtype,
+        WEIGHT_BYTES,
+        quantised_bytes(shape.quantization or "", shape.quantized_bits, own),
+    )
     kv = _bytes("--kv-dtype", kv_dtype, KV_BYTES, own)
     head = own if layer < 2 else layer
     return Setup(shape, hardware, Storage(layer, head, kv), cache_slowdown=FP8_SLOWDOWN if kv == 1 else 1.0)
@@ -118,6 +130,11 @@ def plan(setup: Setup, work: Workload) -> list[BudgetPlan]:
 
 def check(setup: Setup, work: Workload) -> None:
     largest = setup.shape.max_positions - work.prompt_tokens - work.answer_tokens
+    if largest < 0:
+        raise ConfigError(
+            f"a prompt of {work.prompt_tokens:,} tokens and an answer of {work.answer_tokens:,} are more than the "
+            f"model's {setup.shape.max_positions:,} positions; use smaller --prompt-tokens or --answer-tokens"
+        )
     beyond = next((budget for budget in work.budgets if budget > largest), None)
     if beyond is not None:
         what = "has no limit" if beyond == NO_LIMIT else "is more than the model's positions hold"

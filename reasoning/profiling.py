@@ -21,8 +21,8 @@ from reasoning.throughput import Traffic, join
 def device_facts(model_config: Mapping[str, Any], engine: Engine) -> dict[str, float | None]:
     """The measured copy rate of the engine's device, bytes a second, and the bytes of weights that a step reads.
 
-    Each is None where it is not known: of an engine without a device of its own, of a model of another family or stored
-    quantised.
+    Each is None where it is not known: of an engine without a device of its own, of a model of another family, stored
+    quantised, or with experts.
     """
     described = engine.describe()
     device = described.get("device")
@@ -37,10 +37,10 @@ def _weight_bytes(model_config: Mapping[str, Any], dtype: str | None) -> int | N
         shape = load_shape(model_config)
     except ConfigError:
         return None
-    if shape.quantization is not None:
+    if shape.quantization is not None or shape.mixed_experts:  # which experts a step reads depends on its batch
         return None
     # Of the embedding a token reads one row.
-    return (shape.active_layer_parameters + shape.head_parameters) * DTYPE_BYTES[dtype]
+    return (shape.layer_parameters + shape.head_parameters) * DTYPE_BYTES[dtype]
 
 
 def read_throughput(

@@ -7,7 +7,7 @@ times that neither explains, which bind small models: kernels that start and dra
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from reasoning.compute import (
@@ -54,7 +54,13 @@ class Setup:
         """What is left for keys and values."""
         device = self.hardware
         whole = self.devices * (device.memory_bytes * device.usable_share - device.working_bytes)
-        return cache_of_shape(self.shape, max(0.0, whole - self.weight_bytes), self.storage.kv)
+        left = max(0.0, whole - self.weight_bytes)
+        return cache_of_shape(self.shape, left * self.cache_devices / self.devices, self.storage.kv)
+
+    @property
+    def cache_devices(self) -> int:
+        """Devices that the cache is split among: it is split by KV heads, and what has one is on every device."""
+        return max(1, min(self.devices, max(layer.mixer.kv_heads for layer in self.shape.layers)))
 
     @property
     def weight_bytes(self) -> float:
@@ -97,7 +103,9 @@ class Step:
 
 
 ALL_REDUCE_S = 10e-6
-"""Two devices of one host add up a layer's output: latency of a small all-reduce over NVLink, an estimate."""
+"""Devices of one host add up a layer's output: the latency of a small all-reduce, an estimate."""
+
+ACTIVATION_BYTES = 2
 
 
 def decode_step(setup: Setup, batch: float, context: float) -> Step:
@@ -111,21 +119,32 @@ def decode_step(setup: Setup, batch: float, context: float) -> Step:
     products = tokens * (token_flops(shape) + head_flops(shape))
     scores = tokens * attention_flops(scores_of(shape), place, place + 1, decode=True)
     heads = batch * max(layer.mixer.kv_heads for layer in shape.layers)
-    layer_s = reached.layer_s if setup.graphs else max(reached.layer_s, reached.eager_layer_s)
+    launches_s = 0.0 if setup.graphs else len(shape.layers) * reached.eager_layer_s  # beside the device, like the host
     draft_s = setup.drafts * _draft_bytes(setup) / setup.hardware.weights_rate
+    if setup.drafts:  # the drafter attends to the same tokens
+        own = kv_layers(replace(shape, layers=shape.layers[-1:]), storage.kv)
+        cache += setup.drafts * batch * cache_bytes(own, place, place + 1)
+    rate = setup.hardware.cache_rate(heads / setup.cache_devices)
     matrix, scoring = setup.hardware.matrix_rate(storage.layer_weight), setup.hardware.matrix_rate(2)
-    reduce_s = 2 * ALL_REDUCE_S * len(shape.layers) if setup.devices > 1 else 0.0
     return Step(
         weights_s=((weights + logits) / setup.hardware.weights_rate + draft_s) / setup.devices,
         products_s=products / matrix / setup.devices,
-        cache_s=cache * setup.cache_slowdown / setup.hardware.cache_rate(heads) / setup.devices,
+        cache_s=cache * setup.cache_slowdown / rate / setup.cache_devices,
         scores_s=scores / scoring / setup.devices,
-        waits_s=(len(shape.layers) + setup.drafts) * layer_s + reached.step_s + reduce_s,
-        host_s=reached.host_s + reached.host_request_s * batch,
+        waits_s=(len(shape.layers) + setup.drafts) * reached.layer_s + reached.step_s + _reduce_s(setup, tokens),
+        host_s=reached.host_s + reached.host_request_s * batch + launches_s,
         overlaps=reached.overlaps,
         flops=products + scores,
         bytes=weights + cache,
     )
+
+
+def _reduce_s(setup: Setup, tokens: float) -> float:
+    """All-reduces of a step, two a layer (Megatron-LM, arXiv:1909.08053); two devices send each other all they have."""
+    if setup.devices == 1 or setup.hardware.link is None:
+        return 0.0
+    moved = tokens * setup.shape.hidden_size * ACTIVATION_BYTES
+    return 2 * len(setup.shape.layers) * (ALL_REDUCE_S + moved / setup.hardware.link)
 
 
 def _draft_bytes(setup: Setup) -> float:
@@ -146,9 +165,9 @@ def prefill(setup: Setup, tokens: int, cached: int = 0) -> Step:
     return Step(
         weights_s=weights / setup.hardware.weights_rate / setup.devices,
         products_s=(flops - scores) / setup.hardware.matrix_rate(storage.layer_weight) / setup.devices,
-        cache_s=cache / setup.hardware.cache_rate(heads) / setup.devices,
+        cache_s=cache / setup.hardware.cache_rate(heads / setup.cache_devices) / setup.cache_devices,
         scores_s=scores / setup.hardware.matrix_rate(2) / setup.devices,
-        waits_s=len(shape.layers) * reached.layer_s + reached.step_s,
+        waits_s=len(shape.layers) * reached.layer_s + reached.step_s + _reduce_s(setup, new),
         host_s=reached.host_s + reached.host_request_s,
         overlaps=reached.overlaps,
         flops=flops,

@@ -67,7 +67,9 @@ class TrainingTechnique:
 
 TRAINING = {
     "bf16": TrainingTechnique(
-        "against fp32 through TF32 units", "Kalamkar et al., arXiv:1905.12322", without=Training(product_bytes=4)
+        "against fp32, through TF32 units where there are some",
+        "Kalamkar et al., arXiv:1905.12322",
+        without=Training(product_bytes=4),
     ),
     "torch.compile": TrainingTechnique(
         "fuses what lies between products", "Ansel et al., ASPLOS 2024", without=Training(compiled=False)
@@ -107,7 +109,11 @@ def update_seconds(setup: Setup, work: Workload, training: Training) -> float:
     tokens = TOKENS if training.packed else TOKENS / FILLED
     length = min(work.longest(min(work.budgets)), ROW_TOKENS)
     matrix = device.matrix_flops * device.reached.matrix_share
-    speed = {4: 0.5, 2: 1.0, 1: 1.0 if device.fp8_flops is None else device.fp8_flops / device.matrix_flops}
+    speed = {
+        4: device.fp32_share,
+        2: 1.0,
+        1: 1.0 if device.fp8_flops is None else device.fp8_flops / device.matrix_flops,
+    }
     passes = 4 if training.checkpointing else 3  # forward once, backward twice as much, and forward again
     layers_s = passes * tokens * token_flops(shape) / (matrix * speed[training.product_bytes])
     head_s = 3 * tokens * head_flops(shape) / (matrix * speed[max(2, training.product_bytes)])

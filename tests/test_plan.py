@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -73,3 +75,15 @@ def test_bad_input_is_refused_with_what_to_type_next(model, tmp_path):
     (model / "config.json").write_text(json.dumps(fewer))
     assert "intermediate_size" in refused(*known)
     assert not list(tmp_path.glob("plans")), "nothing was drawn"
+
+
+def test_a_reader_that_goes_early_leaves_no_traceback(tmp_path):
+    command = [sys.executable, "-m", "reasoning.plan", "--model", "pocket", "--hardware", "h200", "--budgets", "1k"]
+    command += ["--out", str(tmp_path)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    process.stdout.close()
+    _, said = process.communicate(timeout=120)
+    assert "Traceback" not in said
+    assert "BrokenPipe" not in said
+    assert process.returncode == 1

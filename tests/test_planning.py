@@ -92,6 +92,16 @@ def test_the_head_keeps_its_type_when_weights_are_quantised():
     assert (setup.storage.layer_weight, setup.storage.head_weight, setup.storage.kv) == (0.53, 2.0, 1.0)
     stored = make_setup(load_shape(LLAMA_8B | {"quantization_config": {"quant_method": "awq"}}), H200)
     assert stored.storage.layer_weight == 0.53
+    groups = {"group_0": {"weights": {"num_bits": 4}}}
+    for asked, expected in (
+        ({"quant_method": "gptq", "bits": 8}, 1),
+        ({"quant_method": "compressed-tensors", "config_groups": groups}, 0.53),
+        ({"quant_method": "fp8"}, 1),
+    ):
+        setup = make_setup(load_shape(LLAMA_8B | {"quantization_config": asked}), H200)
+        assert setup.storage.layer_weight == expected, asked
+    with pytest.raises(ConfigError, match="quantization_config = 'awq', where an object is needed"):
+        load_shape(LLAMA_8B | {"quantization_config": "awq"})
 
 
 def test_quantised_weights_help_where_weights_are_read():
