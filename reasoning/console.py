@@ -152,14 +152,14 @@ def print_table(points: Sequence[CurvePoint]) -> None:
 
 
 def print_rows(headings: Sequence[str], rows: Iterable[Sequence[str]], *, wrap: bool = False) -> None:
-    """A table of texts, aligned to the right; where it is too wide they are cut, or take several lines."""
+    """A table, numbers to the right and cut where it is too wide, or with `wrap` texts to the left, in several lines."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for heading in headings:
-        table.add_column(heading, justify="right", no_wrap=not wrap)
+        table.add_column(heading, justify="left" if wrap else "right", no_wrap=not wrap)
     for row in rows:
         table.add_row(*row)
     console = Console(markup=False)

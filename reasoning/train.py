@@ -64,7 +64,15 @@ def parse(arguments: Sequence[str]) -> tuple[TrainConfig, TrainCommand]:
     file = given.pop("config")
     if file is None and "budget" not in given:
         raise ConfigError("name the settings, as in python -m reasoning.train configs/grpo.yaml, or give a --budget")
-    return load_settings(TrainConfig, file, given), TrainCommand(tuple(arguments), **switches)
+    return load_settings(TrainConfig, file, given, _belongs), TrainCommand(tuple(arguments), **switches)
+
+
+def _belongs(key: str) -> str | None:
+    """The section of a key that TRL's users write at the top."""
+    prepare_environment()
+    from rl.arguments import is_known
+
+    return "grpo" if is_known(key) else None
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -23,8 +23,19 @@ RESUMABLE = (
 )
 """Settings, or sections ending in a dot, that move the weights by rounding at most: a resumed run may change them."""
 
-WRITTEN = ("config.json", "metrics.jsonl", "run.log", "rollouts", "checkpoints", "eval", "model", "plots")
-"""What a run leaves beside its manifest, in the order in which it is deleted."""
+WRITTEN = (
+    "config.json",
+    "metrics.jsonl",
+    "run.log",
+    "rollouts",
+    "checkpoints",
+    "eval",
+    "model",
+    "adapter",
+    "plots",
+    "runs",
+)
+"""What a run leaves beside its manifest, in the order in which it is deleted. runs/ is tensorboard's."""
 
 
 def is_training_run(folder: RunFolder) -> bool:
@@ -65,7 +76,8 @@ def _holds_work(folder: RunFolder) -> bool:
 
 
 def _empty(folder: RunFolder) -> None:
-    for path in [*(folder.path / name for name in WRITTEN), *folder.path.glob("bad-batch-step-*.json")]:
+    more = [path for pattern in ("bad-batch-step-*.json", "run-*.log") for path in folder.path.glob(pattern)]
+    for path in [*(folder.path / name for name in WRITTEN), *more]:
         if path.is_dir():
             shutil.rmtree(path)
         else:
@@ -80,6 +92,10 @@ def _check_same_settings(folder: RunFolder, config: Mapping[str, Any], manifest:
         if not _may_change(path) and _shown(old.get(path)) != _shown(new.get(path))
     ]
     stored = folder.read_manifest()
+    for name, alone in (("processes", 1), ("sharded", False)):
+        old_value, new_value = stored.get(name, alone), manifest.get(name, alone)
+        if old_value != new_value:
+            changed.append(f"{name} {old_value} -> {new_value}")
     changed += [
         name.replace("_sha256", ".sha256")
         for name in sorted(manifest)

@@ -16,6 +16,7 @@ from reasoning.types import NO_LIMIT
 
 if TYPE_CHECKING:
     import torch
+    from peft import LoraConfig
 
     from rl.arguments import GRPOConfig
     from rl.reward_input import RewardFunction
@@ -32,6 +33,7 @@ class TrainPlan:
     settings: RolloutSettings
     rewards: Mapping[str, RewardFunction]
     args: GRPOConfig
+    lora: LoraConfig | None
     device: torch.device
     max_model_len: int
     row_tokens: int
@@ -53,7 +55,8 @@ def plan_training(config: TrainConfig) -> TrainPlan:
     """
     import torch
 
-    from rl.arguments import grpo_arguments, prompts_a_generation
+    from rl.arguments import grpo_arguments, prompts_a_generation, typed_settings
+    from rl.lora import lora_config
     from rl.losses import objective_from
     from rl.preflight import check_template
     from rl.rewards import load_reward
@@ -77,7 +80,8 @@ def plan_training(config: TrainConfig) -> TrainPlan:
         config.grpo, **options, max_completion_length=settings.max_completion_length, use_cpu=not cuda
     )
     objective_from(args)
-    row_tokens, threads = _decide_rows(config, settings.longest_document, cuda=cuda)
+    lora = lora_config(typed_settings(config.grpo))
+    row_tokens, threads = _decide_rows(config, rollouts.model.source, settings.longest_document, cuda=cuda)
     resolved = config.model_copy(
         update={
             "model": rollouts.config.model,
@@ -93,6 +97,7 @@ def plan_training(config: TrainConfig) -> TrainPlan:
         settings=settings,
         rewards=rewards,
         args=args,
+        lora=lora,
         device=torch.device("cuda" if cuda else "cpu"),
         max_model_len=max(rollouts.max_model_len, held_out.max_model_len),
         row_tokens=row_tokens,
@@ -137,9 +142,9 @@ def _check_enough(plan: Plan, prompts: int, args: GRPOConfig) -> None:
         )
 
 
-def _decide_rows(config: TrainConfig, longest: int, *, cuda: bool) -> tuple[int, int]:
+def _decide_rows(config: TrainConfig, source: str, longest: int, *, cuda: bool) -> tuple[int, int]:
     """Tokens of a packed row, and the threads that compute rows side by side."""
-    from rl.memory import CPU_ROW_TOKENS, CUDA_ROW_TOKENS
+    from rl.memory import default_row_tokens, gpu_bytes
 
     asked = config.update.row_tokens
     if asked is not None and asked < longest:
@@ -148,4 +153,4 @@ def _decide_rows(config: TrainConfig, longest: int, *, cuda: bool) -> tuple[int,
             f"write {longest:,} or more, or lower budget"
         )
     threads = 1 if cuda else config.update.threads or min(2, len(os.sched_getaffinity(0)))
-    return asked or max(longest, CUDA_ROW_TOKENS if cuda else CPU_ROW_TOKENS), threads
+    return asked or max(longest, default_row_tokens(source, gpu_bytes())), threads

@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
@@ -31,6 +31,9 @@ from reasoning.sampling import Interrupt
 from reasoning.train_config import TrainConfig
 from reasoning.train_folder import prepare_training
 from reasoning.train_plan import TrainPlan, plan_training
+
+if TYPE_CHECKING:
+    from rl.distributed import Processes
 
 MODULE = "reasoning.train"
 
@@ -53,9 +56,12 @@ EngineFactory = Callable[[TrainPlan, Path], Engine]
 
 def start_vllm(plan: TrainPlan, log_path: Path) -> Engine:
     from reasoning.engine.vllm import VllmEngine
+    from rl.distributed import process_count
 
     chosen = plan.config.engine.model_dump()
     chosen["dtype"] = chosen["dtype"] or str(plan.dtype).removeprefix("torch.")
+    if process_count() > 1:  # an engine for each process, on its own device
+        chosen["extra"] = {"distributed_executor_backend": "external_launcher", **chosen["extra"]}
     settings = EngineSettings(**chosen)
     return VllmEngine(
         plan.rollouts.model.source, settings, plan.max_model_len, seed=plan.config.seed, log=log_path, logprobs=True
@@ -70,51 +76,87 @@ def train(config: TrainConfig, command: TrainCommand, start_engine: EngineFactor
     """
     if (command.resume or command.clean) and config.out is None:
         raise ConfigError("--resume and --clean need --out, the folder of the run")
+    from rl.distributed import join_processes
+
+    processes = join_processes()
     plan = plan_training(config)
+    if processes.sharded and (plan.lora is not None or config.update.compile):
+        raise ConfigError("FSDP goes neither with adapters (grpo.use_peft) nor with update.compile; leave one out")
     if command.dry_run:
-        _describe(plan)
+        processes.first(lambda: _describe(plan))
         return ExitCode.DONE
-    folder = _folder(config)
-    with folder.lock():
-        settings = plan.config.model_dump(mode="json", exclude={"out"})
-        prepare_training(folder, settings, _manifest(plan), resume=command.resume, clean=command.clean)
-        return _run(plan, folder, command, start_engine)
+    with ExitStack() as stack:
+        stack.callback(processes.leave)
+        path = processes.first(lambda: _prepare(plan, command, processes, stack))
+        return _run(plan, RunFolder(path), command, start_engine, processes)
 
 
-def _run(plan: TrainPlan, folder: RunFolder, command: TrainCommand, start_engine: EngineFactory) -> int:
+def _prepare(plan: TrainPlan, command: TrainCommand, processes: Processes, stack: ExitStack) -> Path:
+    """The folder, ready and locked until the stack is left."""
+    folder = _folder(plan.config)
+    stack.enter_context(folder.lock())
+    settings = plan.config.model_dump(mode="json", exclude={"out"})
+    prepare_training(folder, settings, _manifest(plan, processes), resume=command.resume, clean=command.clean)
+    return folder.path
+
+
+def _run(
+    plan: TrainPlan, folder: RunFolder, command: TrainCommand, start_engine: EngineFactory, processes: Processes
+) -> int:
     """Train, and say how it ended."""
     from rl.checkpoints import CheckpointError
+    from rl.distributed import ProcessLost
     from rl.generations import TrainingStopped
     from rl.rollouts import Interrupted
 
+    def end(status: str) -> None:
+        if processes.is_first:
+            end_attempt(folder, status, started)
+
+    def note(text: str) -> None:
+        if processes.is_first:
+            console.note(text)
+
     started = time.monotonic()
-    going_on = resume_line(MODULE, command.arguments, folder.path)
-    console.note(f"run folder: {folder.path}")
+    going_on = launched(resume_line(MODULE, command.arguments, folder.path), processes)
+    note(f"run folder: {folder.path}")
     try:
-        steps, held_out = _train(plan, folder, command, start_engine)
-        end_attempt(folder, "complete", started)
+        steps, held_out = _train(plan, folder, command, start_engine, processes)
+        end("complete")
     except (KeyboardInterrupt, Interrupted):
-        end_attempt(folder, "interrupted", started)
-        console.note(f"interrupted; continue with:\n  {going_on}")
+        end("interrupted")
+        note(f"interrupted; continue with:\n  {going_on}")
         return ExitCode.INTERRUPTED
     except ConfigError:
-        end_attempt(folder, "failed", started)
+        end("failed")
         raise
     except Exception as error:  # noqa: BLE001 - the last boundary: say what is on disk and how to go on
         full = isinstance(error, OSError) and error.errno in FULL
+        expected = isinstance(error, EngineError | TrainingStopped | CheckpointError | ProcessLost)
         if not full and not isinstance(error, CheckpointError):
-            end_attempt(folder, "failed", started)
-        if not full and not isinstance(error, EngineError | TrainingStopped | CheckpointError):
+            end("failed")
+        if not full and not expected:
             traceback.print_exception(error, file=sys.stderr)
         what = f"cannot write to {folder.path}: {os.strerror(error.errno or 0)}" if full else str(error)
-        console.note(f"error: {what}\ncontinue with:\n  {going_on}")
+        note(f"error: {what}\ncontinue with:\n  {going_on}")
+        if not processes.is_first and not isinstance(error, ProcessLost):
+            console.note(f"process {processes.index}: {what}")
         return ExitCode.FAILED
-    print_outcome(held_out, plan.config, steps, folder.read_manifest()["seconds"])
+    if processes.is_first:
+        print_outcome(held_out, plan.config, steps, folder.read_manifest()["seconds"])
     return ExitCode.DONE
 
 
+def launched(line: str, processes: Processes) -> str:
+    """A command line as it is typed for several processes."""
+    if processes.count == 1:
+        return line
+    kind = "--use_fsdp --fsdp_version 2" if processes.sharded else "--multi_gpu"
+    return f"accelerate launch {kind} --num_processes {processes.count} {line.partition(' ')[2]}"
+
+
 def _train(
-    plan: TrainPlan, folder: RunFolder, command: TrainCommand, start_engine: EngineFactory
+    plan: TrainPlan, folder: RunFolder, command: TrainCommand, start_engine: EngineFactory, processes: Processes
 ) -> tuple[int, HeldOut]:
     """Train to the end; how many steps there were in all, and what was measured."""
     from rl.checkpoints import Checkpoints, step_of
@@ -122,28 +164,38 @@ def _train(
 
     with ExitStack() as stack:
         interrupt = stack.enter_context(Interrupt())
-        engine = start_engine(plan, folder.log)
+        engine = start_engine(plan, folder.log if processes.is_first else folder.path / f"run-{processes.index}.log")
         stack.callback(engine.close)
-        begin_attempt(folder, MODULE, command.arguments, engine)
         held_out = HeldOut(plan.held_out, folder, engine)
-        latest = Checkpoints(folder.path / "checkpoints", None).latest()
-        held_out.forget_after(step_of(latest) if latest else 0)
+
+        def begin() -> None:
+            begin_attempt(folder, MODULE, command.arguments, engine)
+            latest = Checkpoints(folder.path / "checkpoints", None).latest()
+            held_out.forget_after(step_of(latest) if latest else 0)
+
+        processes.first(begin)
         trainer = start_trainer(
             source=plan.rollouts.model.source,
             dtype=plan.dtype,
             device=plan.device,
             config=plan.config,
             args=plan.args,
+            lora=plan.lora,
             settings=plan.settings,
             rewards=plan.rewards,
             engine=engine,
             out=folder.path,
             held_out=held_out.measure,
             interrupted=lambda: interrupt.requested,
-            say=console.say,
+            say=console.say if processes.is_first else _silence,
+            processes=processes,
         )
         trainer.train()
         return trainer.state.global_step, held_out
+
+
+def _silence(_text: str) -> None:
+    """What the first process says need not be said again."""
 
 
 def _folder(config: TrainConfig) -> RunFolder:
@@ -152,12 +204,14 @@ def _folder(config: TrainConfig) -> RunFolder:
     return make_new_folder(default_path(f"{config.tasks}-grpo", config.model, datetime.now().astimezone()))
 
 
-def _manifest(plan: TrainPlan) -> dict[str, Any]:
+def _manifest(plan: TrainPlan, processes: Processes) -> dict[str, Any]:
     return {
         "status": "running",
         "started": now(),
         "ended": None,
         "seconds": 0.0,
+        "processes": processes.count,
+        "sharded": processes.sharded,
         "n_tasks": len(plan.rollouts.tasks),
         "data_sha256": plan.rollouts.data_sha256,
         "held_out_sha256": plan.held_out.data_sha256,

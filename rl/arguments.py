@@ -22,6 +22,8 @@ os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 from trl import GRPOConfig
 
 from reasoning.config import ConfigError
+from rl import lora
+from rl.distributed import process_count
 
 HONOURED = frozenset(
     {
@@ -46,8 +48,9 @@ INSTEAD = {
     "data_seed": "write seed at the top level",
     "max_completion_length": "write budget (thinking tokens) and max_answer_tokens; together they bound a completion",
     "use_vllm": "rollouts always come from the engine of the evaluation; its settings are in engine",
-    "vllm_tensor_parallel_size": "one process trains on one device; leave it out",
-    "vllm_mode": "rollouts come from an engine in this process; TRL's vLLM server is not built; leave it out",
+    "vllm_tensor_parallel_size": "every process has an engine of its own on its device; leave it out",
+    "vllm_mode": "every process has an engine of its own; a vLLM server is not built; leave it out",
+    **dict.fromkeys(("fsdp", "fsdp_config"), "start with accelerate launch --use_fsdp --fsdp_version 2"),
     "vllm_gpu_memory_utilization": "write engine.gpu_memory_utilization",
     "vllm_max_model_length": "it follows from the longest prompt, budget and max_answer_tokens",
     "fp16": "bfloat16 with float32 masters is used on a GPU; write bf16: false for float32",
@@ -71,7 +74,7 @@ INSTEAD = {
 """What to write for keys of GRPOConfig that have no use here."""
 
 NOT_BUILT = {
-    **dict.fromkeys(("fsdp", "fsdp_config", "deepspeed", "parallelism_config"), "one process trains on one device"),
+    **dict.fromkeys(("deepspeed", "parallelism_config"), "weights are spread over processes with FSDP2 alone"),
     **dict.fromkeys(("sync_ref_model", "ref_model_sync_steps", "ref_model_mixup_alpha"), "the reference stays fixed"),
     **dict.fromkeys(("repetition_penalty", "generation_kwargs"), "sampling has temperature, top_p, top_k and min_p"),
     **dict.fromkeys(
@@ -84,9 +87,6 @@ NOT_BUILT = {
     "router_aux_loss_coef": "a mixture of experts is trained without an auxiliary loss",
 }
 """Keys of GRPOConfig that would change what is learnt and are not built, with what holds instead."""
-
-LORA = ("peft", "lora", "load_in_4bit", "load_in_8bit", "bnb_4bit")
-"""What the keys begin with, after `use_`, by which other programs ask for adapters."""
 
 AT_LEAST = {
     **dict.fromkeys(("per_device_train_batch_size", "gradient_accumulation_steps", "steps_per_generation"), 1),
@@ -105,17 +105,31 @@ DEFAULTS: dict[str, Any] = {
 """Where our default is not that of GRPOConfig."""
 
 
+def is_known(key: str) -> bool:
+    """Whether GRPOConfig, or ModelConfig for adapters, has the key."""
+    return key in {field.name for field in dataclasses.fields(GRPOConfig)} or key in lora.KEYS
+
+
+def typed_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The `grpo:` section with its values as GRPOConfig, and ModelConfig for adapters, want them.
+
+    Raises:
+        ConfigError: a key that is unknown or not honoured, or a value of the wrong type.
+    """
+    fields = {field.name: field for field in dataclasses.fields(GRPOConfig)} | lora.lora_fields()
+    return {key: _typed(key, value, fields) for key, value in settings.items()}
+
+
 def grpo_arguments(
     settings: Mapping[str, Any], *, out: Path, seed: int, max_completion_length: int, rewards: int, use_cpu: bool
 ) -> GRPOConfig:
     """The GRPOConfig that the `grpo:` section describes, for completions of at most `max_completion_length` tokens.
 
     Raises:
-        ConfigError: a key that is unknown or not honoured, a value that cannot be used, or several processes or GPUs.
+        ConfigError: a key that is unknown or not honoured, a value that cannot be used, or GPUs without a process each.
     """
-    _check_one_process()
-    fields = {field.name: field for field in dataclasses.fields(GRPOConfig)}
-    values = {key: _typed(key, value, fields) for key, value in settings.items()}
+    _check_devices()
+    values = {key: value for key, value in typed_settings(settings).items() if key not in lora.KEYS}
     _check_values(values)
     _check_batch(values)
     known: dict[str, Any] = DEFAULTS | values
@@ -152,17 +166,13 @@ def prompts_a_generation(args: GRPOConfig) -> int:
     return args.generation_batch_size // args.num_generations
 
 
-def _check_one_process() -> None:
-    """Refuse the second process before it waits for the first, and a second GPU before a model is loaded."""
-    processes = int(os.environ.get("WORLD_SIZE", "1"))
-    if processes > 1:
+def _check_devices() -> None:
+    """Refuse a second GPU before a model is loaded, unless each has its process."""
+    count = torch.cuda.device_count()
+    if count > 1 and process_count() == 1:
         raise ConfigError(
-            f"training in {processes} processes is not built yet; start it without accelerate launch or torchrun"
-        )
-    if torch.cuda.device_count() > 1:
-        raise ConfigError(
-            f"{torch.cuda.device_count()} GPUs are visible, and one process trains on one; choose it with "
-            "CUDA_VISIBLE_DEVICES=0"
+            f"{count} GPUs are visible, and one process trains on one; choose it with CUDA_VISIBLE_DEVICES=0, or start "
+            f"a process for each: accelerate launch --multi_gpu --num_processes {count} -m reasoning.train ..."
         )
 
 
@@ -197,12 +207,12 @@ _KINDS = (
 
 def _check_key(key: str, fields: Mapping[str, Any]) -> None:
     """Refuse what is not honoured, with what to write instead."""
-    if key in HONOURED:
+    if key in HONOURED or key in lora.KEYS:
         return
-    if key.removeprefix("use_").startswith(LORA):
-        raise ConfigError(f"grpo.{key}: LoRA and quantised weights are not built yet; all weights are trained")
+    if key in lora.INSTEAD:
+        raise ConfigError(f"grpo.{key} is not used here: {lora.INSTEAD[key]}; leave it out")
     if key not in fields:
-        near = get_close_matches(key, HONOURED, n=1)
+        near = get_close_matches(key, [*HONOURED, *lora.KEYS], n=1)
         raise ConfigError(f"grpo.{key}: unknown key" + (f"; did you mean grpo.{near[0]}?" if near else ""))
     if key in NOT_BUILT:
         raise ConfigError(f"grpo.{key} is not used here: {NOT_BUILT[key]}; leave it out")
@@ -253,8 +263,9 @@ def _check_batch(values: Mapping[str, Any]) -> None:
     named = "grpo.generation_batch_size"
     if batch is None:
         steps = values.get("steps_per_generation") or values.get("gradient_accumulation_steps", 1)
-        batch = values.get("per_device_train_batch_size", 8) * steps
+        batch = values.get("per_device_train_batch_size", 8) * steps * process_count()
         named = "per_device_train_batch_size x steps_per_generation (or gradient_accumulation_steps)"
+        named += " x processes" * (process_count() > 1)
     if batch % group:
         raise ConfigError(
             f"{named} is {batch}, which is no multiple of num_generations ({group}): "

@@ -15,9 +15,10 @@ import numpy as np
 
 from rl.advantages import Advantages, Scale, group_advantages, weighted_sum
 from rl.curriculum import TaskSampler, refill
+from rl.distributed import ALONE, Processes
 from rl.losses import Objective, sequence_weights
 from rl.reward_input import RewardFunction, reward_input
-from rl.rewards import Scores, score
+from rl.rewards import Scores, joined, score
 from rl.rollouts import Rollout, RolloutMaker, Spent
 from rl.rows import RolloutDocument
 from verifiers.base import Status
@@ -105,13 +106,14 @@ def generation_settings(args: GRPOConfig, config: TrainConfig) -> GenerationSett
 
 @dataclass(frozen=True, slots=True)
 class Generator:
-    """Makes generations one after the other."""
+    """Makes generations one after the other. Each of the `processes` samples and grades some groups; all hold all."""
 
     maker: RolloutMaker
     sampler: TaskSampler
     rewards: Mapping[str, RewardFunction]
     settings: GenerationSettings
     remark: Callable[[str], None] = field(default=print)
+    processes: Processes = ALONE
 
     def make(self, number: int, spent: Spent) -> Generation:
         """Generation `number`, from the sampler's next tasks. `spent` is added to.
@@ -152,10 +154,11 @@ class Generator:
             raise TrainingStopped(str(error)) from error
 
     def _groups(self, task_ids: Sequence[str], number: int, spent: Spent) -> list[_Group]:
-        rollouts = self.maker.make(task_ids, self.settings.group, number, spent)
-        started = time.perf_counter()
-        scores = self.scored(rollouts)
-        spent.score_s += time.perf_counter() - started
+        own = self.processes.share_of(task_ids)
+        parts = self.processes.each(lambda: self._graded(own, number))
+        spent.add([part.spent for part in parts])
+        rollouts = [rollout for part in parts for rollout in part.rollouts]
+        scores = joined([part.scores for part in parts])
         self._check_failures(rollouts, scores)
         rewards = weighted_sum(scores.values, self.settings.reward_weights)
         advantages = self._advantages(rewards, [one.task_id for one in rollouts])
@@ -168,6 +171,15 @@ class Generator:
                 _Group(rollouts[members], rewards[members], not advantages.dead[start], scores.values[members])
             )
         return groups
+
+    def _graded(self, task_ids: Sequence[str], number: int) -> _Part:
+        """What this process makes of a generation."""
+        spent = Spent()
+        rollouts = self.maker.make(task_ids, self.settings.group, number, spent) if task_ids else []
+        started = time.perf_counter()
+        scores = self.scored(rollouts) if rollouts else Scores(np.empty((0, len(self.rewards))), {})
+        spent.score_s += time.perf_counter() - started
+        return _Part(rollouts, scores, spent)
 
     def _advantages(self, rewards: np.ndarray, task_ids: Sequence[str]) -> Advantages:
         return group_advantages(rewards, task_ids, self.settings.group, self.settings.scale)
@@ -186,6 +198,13 @@ class Generator:
                 f"{self.settings.max_verifier_failures:.0%} (checks.max_verifier_failures)"
                 + (f"; one of them: {detail}" if detail else "")
             )
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    rollouts: list[Rollout]
+    scores: Scores
+    spent: Spent
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,13 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+import torch
+
 
 @dataclass(frozen=True, slots=True)
 class UpdateSettings:
-    """What was decided of the update. `longest`: tokens that a prompt with its completion can have."""
+    """What was decided of the update. `longest`: tokens that a prompt with its completion can have.
+
+    `dtype` is what weights compute in.
+    """
 
     row_tokens: int
     longest: int
+    dtype: torch.dtype
     threads: int
     compiled: bool
 

@@ -31,18 +31,33 @@ class TokenScores:
 
 
 def token_scores(
-    hidden: Tensor, weight: Tensor, labels: Tensor, *, temperature: float = 1.0, chunk_logits: int = CHUNK_LOGITS
+    hidden: Tensor,
+    weight: Tensor,
+    labels: Tensor,
+    *,
+    temperature: float = 1.0,
+    chunk_logits: int = CHUNK_LOGITS,
+    compiled: bool = False,
 ) -> TokenScores:
     """log softmax(hidden @ weight.T / temperature)[label] of every position, and the entropy of that softmax.
 
     hidden [tokens, width] and weight [vocabulary, width] of one dtype; labels int64 [tokens], IGNORE where no token is
     scored. `chunk_logits` bounds the logits that exist at a time. Gradients flow into `hidden` and `weight`.
+    `compiled`: what follows the matrix product of a chunk is one kernel, in place of ten passes over its logits.
     """
     if temperature <= 0:
         raise ValueError(f"temperature is {temperature}; log-probabilities need one above 0")
-    chunk = max(1, chunk_logits // weight.shape[0])
-    logps, entropy = _ChunkedHead.apply(hidden, weight, labels, temperature, chunk)
+    chunk = _chunk_positions(len(hidden), max(1, chunk_logits // weight.shape[0]))
+    logps, entropy = _ChunkedHead.apply(hidden, weight, labels, temperature, chunk, compiled)
     return TokenScores(logps, entropy)
+
+
+def _chunk_positions(tokens: int, most: int) -> int:
+    """Positions of a chunk, at most `most`: the tokens halved as often as it takes, so that chunks have one shape."""
+    chunk = max(1, tokens)
+    while chunk > most:
+        chunk = -(-chunk // 2)
+    return chunk
 
 
 class _ChunkedHead(torch.autograd.Function):
@@ -50,44 +65,62 @@ class _ChunkedHead(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, hidden: Tensor, weight: Tensor, labels: Tensor, temperature: float, chunk: int
+        ctx: Any, hidden: Tensor, weight: Tensor, labels: Tensor, temperature: float, chunk: int, compiled: bool
     ) -> tuple[Tensor, Tensor]:
-        logps, entropies, normalisers = [], [], []
-        for part, label in zip(hidden.split(chunk), labels.split(chunk), strict=True):
-            logits = _logits(part, weight, temperature)
-            normaliser = logits.logsumexp(dim=1)
-            log_softmax = logits.sub_(normaliser[:, None])
-            chosen = log_softmax.gather(1, label.clamp(min=0)[:, None])[:, 0]
-            entropy = -(log_softmax.exp() * log_softmax).sum(dim=1)
-            scored = label != IGNORE
-            logps.append(torch.where(scored, chosen, 0.0))
-            entropies.append(torch.where(scored, entropy, 0.0))
-            normalisers.append(normaliser)
-        ctx.save_for_backward(hidden, weight, labels, torch.cat(normalisers))
-        ctx.temperature, ctx.chunk = temperature, chunk
-        all_entropies = torch.cat(entropies)
-        ctx.mark_non_differentiable(all_entropies)
-        return torch.cat(logps), all_entropies
+        score = _compiled_score if compiled else _score
+        parts = [
+            score(part, weight, label, temperature)
+            for part, label in zip(hidden.split(chunk), labels.split(chunk), strict=True)
+        ]
+        logps, entropies, normalisers = (torch.cat(part) for part in zip(*parts, strict=True))
+        ctx.save_for_backward(hidden, weight, labels, normalisers)
+        ctx.temperature, ctx.chunk, ctx.compiled = temperature, chunk, compiled
+        ctx.mark_non_differentiable(entropies)
+        return logps, entropies
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor | None, None, None, None, None]:
         hidden, weight, labels, normalisers = ctx.saved_tensors
+        slope_of = _compiled_slope if ctx.compiled else _slope
         scale = torch.where(labels != IGNORE, gradients[0], 0.0) / ctx.temperature
         to_hidden = torch.empty_like(hidden)
-        to_weight = torch.zeros_like(weight, dtype=torch.float32)
+        # A head that is not trained, beside adapters, needs no gradient.
+        to_weight = torch.zeros_like(weight, dtype=torch.float32) if ctx.needs_input_grad[1] else None
         for start in range(0, len(hidden), ctx.chunk):
             rows = slice(start, start + ctx.chunk)
-            # d logp / d logit = [token is the label] - probability
-            slope = _logits(hidden[rows], weight, ctx.temperature).sub_(normalisers[rows, None]).exp_().neg_()
-            slope.scatter_add_(1, labels[rows].clamp(min=0)[:, None], torch.ones_like(slope[:, :1]))
-            slope = slope.mul_(scale[rows, None]).to(weight.dtype)
+            slope = slope_of(hidden[rows], weight, labels[rows], normalisers[rows], scale[rows], ctx.temperature)
             to_hidden[rows] = slope @ weight
-            _add_product(to_weight, slope.T, hidden[rows])
-        return to_hidden, to_weight.to(weight.dtype), None, None, None
+            if to_weight is not None:
+                _add_product(to_weight, slope.T, hidden[rows])
+        return to_hidden, None if to_weight is None else to_weight.to(weight.dtype), None, None, None, None
+
+
+def _score(hidden: Tensor, weight: Tensor, label: Tensor, temperature: float) -> tuple[Tensor, Tensor, Tensor]:
+    """Log-probability of the label, entropy and normaliser of every position of a chunk."""
+    logits = _logits(hidden, weight, temperature)
+    normaliser = logits.logsumexp(dim=1)
+    log_softmax = logits.sub_(normaliser[:, None])
+    chosen = log_softmax.gather(1, label.clamp(min=0)[:, None])[:, 0]
+    entropy = -(log_softmax.exp() * log_softmax).sum(dim=1)
+    scored = label != IGNORE
+    return torch.where(scored, chosen, 0.0), torch.where(scored, entropy, 0.0), normaliser
+
+
+def _slope(
+    hidden: Tensor, weight: Tensor, label: Tensor, normaliser: Tensor, scale: Tensor, temperature: float
+) -> Tensor:
+    """`scale` times d logp / d logit, which is [token is the label] - probability, in the dtype of the head."""
+    probability = _logits(hidden, weight, temperature).sub_(normaliser[:, None]).exp_()
+    is_label = torch.arange(weight.shape[0], device=label.device) == label[:, None]
+    return (is_label.float().sub_(probability)).mul_(scale[:, None]).to(weight.dtype)
 
 
 def _logits(hidden: Tensor, weight: Tensor, temperature: float) -> Tensor:
     return (hidden @ weight.T).float() / temperature
+
+
+_compiled_score = torch.compile(_score)
+_compiled_slope = torch.compile(_slope)
 
 
 def _add_product(total: Tensor, left: Tensor, right: Tensor) -> None:

@@ -6,7 +6,7 @@ tokens in bfloat16: 56 GiB without checkpointing, 11 GiB with it, optimizer not 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import psutil
@@ -20,12 +20,14 @@ HEADROOM = 0.85
 """Share of the free memory that may be planned with."""
 
 CPU_ROW_TOKENS = 1024
-CUDA_ROW_TOKENS = 16384
+CUDA_ROW_TOKENS = (65536, 32768, 16384)
+ROW_SHARE = 1 / 8
+"""Of a GPU's memory, what the activations of a row may take where a shorter row would do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Sizes that memory follows from. `number_bytes`: of a weight and of an activation."""
+    """Sizes that memory follows from. `number_bytes`: of a weight and of an activation. `trained` None: all weights."""
 
     parameters: int
     layers: int
@@ -33,19 +35,32 @@ class Shape:
     mlp: int
     vocabulary: int
     number_bytes: int
+    trained: int | None = None
 
     @classmethod
     def of(cls, model: Any) -> Shape:
         """The shape of a transformers model."""
-        config = model.config.get_text_config()
+        parameters = sum(weight.numel() for weight in model.parameters())
+        shape = cls.described(model.config, parameters, model.dtype.itemsize)
+        return replace(shape, trained=sum(weight.numel() for weight in model.parameters() if weight.requires_grad))
+
+    @classmethod
+    def described(cls, config: Any, parameters: int, number_bytes: int) -> Shape:
+        """The shape that a configuration of transformers describes."""
+        text = config.get_text_config()
         return cls(
-            parameters=sum(weight.numel() for weight in model.parameters()),
-            layers=config.num_hidden_layers,
-            hidden=config.hidden_size,
-            mlp=getattr(config, "intermediate_size", None) or 4 * config.hidden_size,
-            vocabulary=config.vocab_size,
-            number_bytes=model.dtype.itemsize,
+            parameters=parameters,
+            layers=text.num_hidden_layers,
+            hidden=text.hidden_size,
+            mlp=getattr(text, "intermediate_size", None) or 4 * text.hidden_size,
+            vocabulary=text.vocab_size,
+            number_bytes=number_bytes,
         )
+
+    @property
+    def token_bytes(self) -> int:
+        """Activations that one token keeps: about 15 numbers a layer and hidden unit, and 4 a layer and MLP unit."""
+        return self.layers * (15 * self.hidden + 4 * self.mlp) * self.number_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,18 +83,39 @@ class MemoryPlan:
         )
 
 
+def default_row_tokens(source: str, gpu_bytes: int | None) -> int:
+    """Tokens of a row for the model in `source`, on a GPU with so much memory; None: on the CPU.
+
+    On a GPU a row should take longer to compute than its kernels take to start: the smaller the model, the longer.
+    """
+    if gpu_bytes is None:
+        return CPU_ROW_TOKENS
+    from transformers import AutoConfig
+
+    shape = Shape.described(AutoConfig.from_pretrained(source), parameters=0, number_bytes=2)
+    fitting = [tokens for tokens in CUDA_ROW_TOKENS if tokens * shape.token_bytes <= ROW_SHARE * gpu_bytes]
+    return max(fitting, default=CUDA_ROW_TOKENS[-1])
+
+
+def gpu_bytes() -> int | None:
+    """All memory of the GPU, free or not; None: there is no GPU."""
+    return torch.cuda.get_device_properties(0).total_memory if torch.cuda.is_available() else None
+
+
 def update_bytes(shape: Shape, row_tokens: int, threads: int, *, checkpointing: bool, reference: bool) -> int:
     """Weights, masters, Adam's moments, gradients and the activations of one row for each thread.
 
-    A layer keeps about 15 numbers a token and hidden unit and 4 a token and MLP unit; with checkpointing one hidden
-    state a layer, and all of one layer at a time.
+    With checkpointing a token keeps one hidden state a layer, and all of one layer at a time.
     """
-    states = 8 + (4 if shape.number_bytes < 4 else 0) + shape.number_bytes * (2 if reference else 1)
+    weights = shape.parameters * shape.number_bytes * (2 if reference else 1)
+    states = 8 + (4 if shape.number_bytes < 4 else 0)
     gradients = threads * (4 + shape.number_bytes)
-    layer = (15 * shape.hidden + 4 * shape.mlp) * shape.number_bytes
-    kept = shape.layers * shape.hidden * shape.number_bytes + layer if checkpointing else shape.layers * layer
+    kept = shape.token_bytes
+    if checkpointing:
+        kept = shape.layers * shape.hidden * shape.number_bytes + kept // shape.layers
     logits = 3 * 4 * min(CHUNK_LOGITS, row_tokens * shape.vocabulary)
-    return shape.parameters * (states + gradients) + threads * (row_tokens * kept + logits)
+    trained = shape.parameters if shape.trained is None else shape.trained
+    return weights + trained * (states + gradients) + threads * (row_tokens * kept + logits)
 
 
 def plan_memory(

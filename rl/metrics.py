@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from reasoning.console import duration
 from reasoning.files import JsonLinesWriter, read_json_lines, write_json_lines
 
 DISAGREEMENT = 0.05
@@ -50,11 +51,13 @@ def throughput(
 def flops_per_token(model: Any) -> float:
     """Forward and backward, 6 a parameter that multiplies (arXiv 2001.08361): not an embedding that is only looked up.
 
-    Attention is left out, and so is what gradient checkpointing computes again.
+    Of a weight that is not trained 4, since it needs no gradient. Attention is left out, and so is what gradient
+    checkpointing computes again.
     """
-    parameters = sum(weight.numel() for weight in model.parameters())
     table = model.get_input_embeddings().weight
-    return 6.0 * (parameters - (0 if table is model.get_output_embeddings().weight else table.numel()))
+    looked_up = table is not model.get_output_embeddings().weight
+    multiplying = [weight for weight in model.parameters() if not (looked_up and weight is table)]
+    return float(sum((6 if weight.requires_grad else 4) * weight.numel() for weight in multiplying))
 
 
 def peak_flops(device: torch.device, dtype: torch.dtype) -> float | None:
@@ -98,8 +101,8 @@ def alarms(metrics: Mapping[str, float]) -> list[str]:
     ]
 
 
-def console_line(step: int, steps: int, metrics: Mapping[str, float]) -> str:
-    """One step in one line of a terminal."""
+def console_line(step: int, steps: int, metrics: Mapping[str, float], left_s: float) -> str:
+    """One step in one line of a terminal; `left_s` seconds are expected until the last one."""
     split = " ".join(f"{phase} {metrics[f'time/{phase}']:.1f}" for phase in PHASES if metrics[f"time/{phase}"] >= 0.05)
     failures = metrics.get("verdicts/timeout", 0.0) + metrics.get("verdicts/error", 0.0)
     parts = [
@@ -110,6 +113,7 @@ def console_line(step: int, steps: int, metrics: Mapping[str, float]) -> str:
         f"entropy {metrics['entropy']:.3f}" if "entropy" in metrics else None,
         f"grad {metrics['grad_norm']:.2f}" if "grad_norm" in metrics else "nothing to learn from",
         f"{metrics['time/step']:.1f} s ({split})",
+        f"{duration(left_s)} left" if step < steps else None,
         f"update {metrics['update_tokens_per_s']:,.0f} tok/s" if "update_tokens_per_s" in metrics else None,
         f"{failures:.0%} of verdicts are timeouts or errors" if failures else None,
         f"padding {metrics['padding']:.1%}" if metrics.get("padding") else None,

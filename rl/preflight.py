@@ -100,11 +100,17 @@ def try_out(
     spent = Spent()
     rollouts = maker.make([task.id for task in tasks], samples, TRIAL, spent)
     scores = generator.scored(rollouts)
+    batch = documents(Generation(TRIAL, rollouts, [], [0.0] * len(rollouts), {}))
+    update.logps(batch)  # the first pass compiles
     started = time.perf_counter()
-    update.logps(documents(Generation(TRIAL, rollouts, [], [0.0] * len(rollouts), {})))
+    update.logps(batch)
     # A step computes forward and backward: three times the work of the forward pass that was timed.
     update_s = 3 * (time.perf_counter() - started)
-    seconds = (spent.generate_s + spent.score_s + update_s) * completions / len(rollouts)
+    shares = completions / len(rollouts)
+    # As many completions as the engine runs at once take as long as the trial's few, or longer in proportion.
+    fewest, most = max(1.0, completions / maker.settings.concurrency), max(1.0, shares)
+    rest_s = (spent.score_s + update_s) * shares
+    seconds = [spent.generate_s * times + rest_s for times in sorted((fewest, most))]
     passed = sum(one.verdict.status is Status.CORRECT for one in rollouts)
     truncated = sum(one.truncated for one in rollouts)
     lengths = [len(one.generation.completion_ids) for one in rollouts]
@@ -112,8 +118,8 @@ def try_out(
         f"trial of {len(tasks)} tasks x {samples}: {passed} of {len(rollouts)} right, "
         f"{sum(one.generation.bound for one in rollouts)} cut by the budget, {truncated} truncated, "
         f"{np.mean(lengths):.0f} tokens on average, {max(lengths)} at most",
-        f"about {seconds:.1f} s a generation of {completions} completions, {duration(seconds * generations)} for all "
-        f"{generations:.0f}",
+        f"{' to '.join(f'{one:.1f}' for one in seconds)} s a generation of {completions} completions, "
+        f"{' to '.join(duration(one * generations) for one in seconds)} for all {generations:.0f}",
     ]
     raised = [
         f"reward {name} failed on {count} of {len(rollouts)} completions: {message}"

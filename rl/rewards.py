@@ -116,6 +116,15 @@ class Scores:
     errors: dict[str, tuple[int, str]] = field(default_factory=dict)
 
 
+def joined(parts: Sequence[Scores]) -> Scores:
+    """Scores of all samples from those of their parts."""
+    errors: dict[str, tuple[int, str]] = {}
+    for part in parts:
+        for name, (count, message) in part.errors.items():
+            errors[name] = (errors.get(name, (0, ""))[0] + count, message)
+    return Scores(np.concatenate([part.values for part in parts]), errors)
+
+
 def score(rewards: Mapping[str, RewardFunction], samples: Sequence[RewardInput]) -> Scores:
     """Every reward of every sample. A reward that raises is asked again sample by sample, and those that raise stay
     without one.

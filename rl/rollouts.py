@@ -113,6 +113,12 @@ class Spent:
     score_s: float = 0.0
     generated_tokens: int = 0
 
+    def add(self, parts: Sequence[Spent]) -> None:
+        """What processes spent side by side: the tokens of all, the time of the slowest."""
+        self.generate_s += max(part.generate_s for part in parts)
+        self.score_s += max(part.score_s for part in parts)
+        self.generated_tokens += sum(part.generated_tokens for part in parts)
+
 
 @dataclass(frozen=True, slots=True)
 class RolloutMaker:

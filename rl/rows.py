@@ -15,6 +15,9 @@ from torch import Tensor
 
 from rl.packing import IGNORE
 
+FEWEST_PLACES = 16
+"""For documents in a padded row."""
+
 
 @dataclass(frozen=True, slots=True)
 class RolloutDocument:
@@ -87,8 +90,8 @@ def build_row(
 ) -> Row:
     """The documents of `members` as one row, padded to `pad_to` tokens, so that every row has one shape.
 
-    A padded row has a place for one document in every 16 tokens, at least. Padding is documents of its own, of at most
-    `longest` tokens (None: one), that carry no loss.
+    Padding is documents of its own, of at most `longest` tokens (None: one), that carry no loss. The places of a padded
+    row are a power of two: few shapes, and no more than half of them empty, since attention starts work for each.
     """
     chosen = [documents[index] for index in members]
     lengths = [len(one.ids) for one in chosen]
@@ -96,7 +99,7 @@ def build_row(
     total = real if pad_to is None else pad_to
     padding = [min(longest or total, total - start) for start in range(real, total, longest or total)]
     parts = [*lengths, *padding]
-    places = len(chosen) if pad_to is None else max(pad_to // 16, len(parts))
+    places = len(chosen) if pad_to is None else max(FEWEST_PLACES, 1 << (len(parts) - 1).bit_length())
     bounds = np.full(places + 1, total, np.int32)
     bounds[: len(parts) + 1] = np.cumsum([0, *parts])
     positions = np.concatenate([np.arange(length) for length in parts])

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from transformers import AutoModelForCausalLM
@@ -16,12 +17,17 @@ from reasoning.engine.base import Engine
 from reasoning.train_config import TrainConfig
 from rl.attention import NO_MASKS
 from rl.curriculum import TaskSampler
+from rl.distributed import Processes
 from rl.generations import Generator, generation_settings
 from rl.hooks import Hooks, UpdateSettings
+from rl.lora import adapt
 from rl.memory import Shape, free_bytes, plan_memory
 from rl.reward_input import RewardFunction
 from rl.rollouts import RolloutMaker, RolloutSettings
 from rl.trainer import GrpoTrainer
+
+if TYPE_CHECKING:
+    from peft import LoraConfig
 
 
 def start_trainer(
@@ -31,6 +37,7 @@ def start_trainer(
     device: torch.device,
     config: TrainConfig,
     args: GRPOConfig,
+    lora: LoraConfig | None,
     settings: RolloutSettings,
     rewards: Mapping[str, RewardFunction],
     engine: Engine,
@@ -38,6 +45,7 @@ def start_trainer(
     held_out: Callable[[int], Mapping[str, float] | None],
     interrupted: Callable[[], bool],
     say: Callable[[str], None],
+    processes: Processes,
 ) -> GrpoTrainer:
     """The trainer of a run, its model loaded, its memory planned.
 
@@ -46,32 +54,43 @@ def start_trainer(
     """
     logging.disable_progress_bar()  # it draws a bar for every file
     torch.manual_seed(config.seed)
-    model = AutoModelForCausalLM.from_pretrained(source, dtype=dtype, attn_implementation="packed")
+    stored = torch.float32 if processes.sharded else dtype  # shards are the optimizer's masters
+    model = AutoModelForCausalLM.from_pretrained(source, dtype=stored, attn_implementation="packed")
     check_model(model, settings.longest_document)
+    if lora is not None:
+        model = adapt(model, lora)
+        say(f"adapter: {model.get_nb_trainable_parameters()[0]:,} weights are trained")
     row_tokens, threads = config.update.row_tokens, config.update.threads
     assert row_tokens is not None and threads is not None
+    if has_dropout(model) or processes.sharded:
+        threads = 1  # what threads drop, and when they ask for a layer, would depend on which of them is faster
+    shape = Shape.of(model)
+    if processes.sharded:
+        shape = replace(
+            shape, parameters=shape.parameters // processes.count, number_bytes=dtype.itemsize, trained=None
+        )
     memory = plan_memory(
-        Shape.of(model),
+        shape,
         row_tokens,
         threads,
         free_bytes(device),
         asked=config.grpo.get("gradient_checkpointing"),
-        reference=args.beta > 0,
+        reference=args.beta > 0 and lora is None,
     )
     say(memory.describe())
     chosen = generation_settings(args, config)
     sampler = TaskSampler(list(settings.tasks), config.seed, chosen.group, curriculum=config.curriculum)
-    generator = Generator(RolloutMaker(engine, settings, interrupted), sampler, rewards, chosen, say)
+    generator = Generator(RolloutMaker(engine, settings, interrupted), sampler, rewards, chosen, say, processes)
     args.gradient_checkpointing = memory.checkpointing
     # Attention in float32 goes through the documents one by one, which no compiled graph holds.
-    flash = device.type == "cuda" and dtype != torch.float32
+    flash = device.type == "cuda" and dtype != torch.float32 and not processes.sharded
     compiled = flash if config.update.compile is None else config.update.compile
     return GrpoTrainer(
         model,
         settings.tokenizer,
         args,
         generator,
-        UpdateSettings(row_tokens, settings.longest_document, threads, compiled),
+        UpdateSettings(row_tokens, settings.longest_document, dtype, threads, compiled),
         out,
         Hooks(held_out, config.held_out.every, config.checks.prompts, config.checks.generations, say),
     )
@@ -99,3 +118,8 @@ def check_model(model: Any, longest: int) -> None:
             f"the logits of {type(model).__name__} are not the product of its hidden states and its head (there is a "
             "bias, a scale or a cap), and the packed update would train something else; choose another model"
         )
+
+
+def has_dropout(model: Any) -> bool:
+    """Whether passes of training drop anything."""
+    return any(isinstance(module, torch.nn.Dropout) and module.p > 0 for module in model.modules())

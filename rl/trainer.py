@@ -8,7 +8,9 @@ each step calls.
 from __future__ import annotations
 
 import time
+from collections import deque
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -17,21 +19,26 @@ from transformers import PrinterCallback, ProgressCallback, TrainerState
 from transformers.trainer_utils import TrainOutput
 from trl import GRPOConfig, GRPOTrainer
 
+from reasoning.budget.sampling import derive_seed
 from reasoning.engine.base import EngineError
-from rl.checkpoints import Checkpoints, random_state, restore_random_state, step_of
+from rl.checkpoints import Checkpoints, random_state, restore_random_state
 from rl.faults import is_out_of_memory, out_of_memory, save_bad_batch
 from rl.generations import Generation, Generator, TrainingStopped, documents, window
 from rl.hooks import Hooks, UpdateSettings
+from rl.lora import adapter_off, drop_reference, network, whole_weights
 from rl.losses import objective_from
 from rl.masters import Masters
 from rl.metrics import MetricsLog, StepTimes, alarms, console_line, flops_per_token, peak_flops, throughput
 from rl.preflight import preflight
-from rl.resume import restore, state_of
+from rl.resume import restore, save_checkpoint, write_model
 from rl.rollout_log import write_rollouts
 from rl.rollouts import Interrupted, Spent
+from rl.scorer import Scorer
+from rl.sharding import shard
 from rl.update import NonFiniteLoss, PackedUpdate
 
 if TYPE_CHECKING:
+    from peft import PeftModel
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 
@@ -47,7 +54,7 @@ class GrpoTrainer(GRPOTrainer):
 
     def __init__(
         self,
-        model: PreTrainedModel,
+        model: PreTrainedModel | PeftModel,
         tokenizer: PreTrainedTokenizerBase,
         args: GRPOConfig,
         generator: Generator,
@@ -61,6 +68,7 @@ class GrpoTrainer(GRPOTrainer):
             ConfigError: the objective is not built here.
         """
         self._loss = objective_from(args)
+        self.processes = generator.processes
         tasks = generator.maker.settings.tasks.values()
         super().__init__(
             model=model,
@@ -71,15 +79,20 @@ class GrpoTrainer(GRPOTrainer):
         )
         self.remove_callback(PrinterCallback)
         self.remove_callback(ProgressCallback)
+        drop_reference(self.model)
+        self.network: Any = network(self.model)
         self.checkpoints = Checkpoints(out / "checkpoints", args.save_total_limit)
         self.generator = generator
         self.generation: Generation | None = None
         self._update_settings = update
         self._out = out
         self._hooks = hooks
+        self._log: MetricsLog | None = None  # of the first process
         self._synced_step: int | None = None
-        self._peak_flops = peak_flops(self.args.device, self.model.dtype)
-        self._flops_per_token = flops_per_token(self.model)
+        self._step_seconds: deque[float] = deque(maxlen=9)
+        peak = peak_flops(self.args.device, update.dtype)
+        self._peak_flops = peak and peak * self.processes.count
+        self._flops_per_token = flops_per_token(self.network)
 
     @property
     def total_steps(self) -> int:
@@ -120,7 +133,9 @@ class GrpoTrainer(GRPOTrainer):
         Replaces the loop of transformers: it walks through a data loader, from which neither the tasks of a curriculum
         nor the middle of a generation could be found again after an interruption.
         """
-        log = MetricsLog(self._out / "metrics.jsonl", self._start())
+        last_step = self._start()
+        if self.processes.is_first:
+            self._log = MetricsLog(self._out / "metrics.jsonl", last_step)
         try:
             self.control = self.callback_handler.on_train_begin(self.args, self.state, self.control)
             if self.state.global_step == 0:
@@ -128,51 +143,59 @@ class GrpoTrainer(GRPOTrainer):
                 preflight(self.generator, self._update, self._hooks, self.total_steps, self._cycle)
             while self.state.global_step < self.total_steps and not self.control.should_training_stop:
                 if self.state.global_step % (self._hooks.held_out_every or self.total_steps) == 0:
-                    self._evaluate_held_out(log)
-                self._guarded_step(log)
-            self._end(log)
+                    self._evaluate_held_out()
+                self._guarded_step()
+            self._end()
         finally:
-            log.close()
+            if self._log is not None:
+                self._log.close()
         return TrainOutput(self.state.global_step, float("nan"), {})
 
     def _start(self) -> int | None:
         """Optimizer, schedule and state; those of the latest checkpoint if there is one, whose step is returned."""
+        settings = self._update_settings
+        scorer = Scorer(self.network, self.temperature, settings.longest)
+        if self.processes.sharded:
+            shard(scorer, settings.dtype)
         self.create_optimizer()
         self.create_scheduler(num_training_steps=self.total_steps)
         self.state = TrainerState()
         self.state.max_steps = self.total_steps
         self.state.compute_steps(self.args, self.total_steps)
+        self.state.is_world_process_zero = self.state.is_local_process_zero = self.processes.is_first
         for name in ("model", "optimizer", "lr_scheduler"):
             setattr(self.callback_handler, name, getattr(self, name))
         self._update = PackedUpdate(
-            self.model,
+            scorer,
             self._loss,
             self.masters,
-            row_tokens=self._update_settings.row_tokens,
-            longest=self._update_settings.longest,
+            row_tokens=settings.row_tokens,
+            longest=settings.longest,
             temperature=self.temperature,
-            threads=self._update_settings.threads,
-            compiled=self._update_settings.compiled,
+            threads=settings.threads,
+            compiled=settings.compiled,
+            say=self._hooks.say,
+            processes=self.processes,
         )
         self.model.train()
-        latest = self.checkpoints.latest()
+        latest = self.processes.first(self.checkpoints.latest)
         if latest is None:
             return None
         restore(self, latest)
         self._hooks.say(f"continuing after step {self.state.global_step}, from {latest}")
         return self.state.global_step
 
-    def _guarded_step(self, log: MetricsLog) -> None:
+    def _guarded_step(self) -> None:
         """One step; whatever stops a generation leaves a checkpoint of the step before."""
         before = self.generator.sampler.state(), random_state()
         step = self.state.global_step + 1
         try:
-            self._optimizer_step(log)
+            self._optimizer_step()
         except NonFiniteLoss as error:
             assert self.generation is not None
-            raise TrainingStopped(
-                f"{error} in step {step}; {save_bad_batch(self._out, step, self.generation)}"
-            ) from error
+            generation = self.generation
+            kept = self.processes.first(lambda: save_bad_batch(self._out, step, generation))
+            raise TrainingStopped(f"{error} in step {step}; {kept}") from error
         except (Interrupted, EngineError, TrainingStopped):
             # All of them come of a generation, before the weights moved.
             self.generator.sampler.restore(before[0])
@@ -183,11 +206,11 @@ class GrpoTrainer(GRPOTrainer):
             if is_out_of_memory(error):
                 raise TrainingStopped(out_of_memory(step, self._update_settings.row_tokens, error)) from error
             raise
-        if self.generator.maker.interrupted():
+        if self.processes.any(self.generator.maker.interrupted()):
             self._checkpoint()
             raise Interrupted
 
-    def _optimizer_step(self, log: MetricsLog) -> None:
+    def _optimizer_step(self) -> None:
         started = time.perf_counter()
         times, spent, metrics = StepTimes(), Spent(), {}
         number, within = divmod(self.state.global_step, self._cycle)
@@ -201,6 +224,7 @@ class GrpoTrainer(GRPOTrainer):
         tokens, rate = sum(row.tokens for row in rows), self.lr_scheduler.get_last_lr()[0]
         if rows:
             updating = time.perf_counter()
+            self._seed_dropout()
             metrics |= self._update.step(rows, self.optimizer, self.args.max_grad_norm)
             times.add("update", time.perf_counter() - updating)
         else:
@@ -218,7 +242,12 @@ class GrpoTrainer(GRPOTrainer):
             self._flops_per_token,
             self._peak_flops,
         )
-        self._report(log, metrics)
+        self._report(metrics)
+
+    def _seed_dropout(self) -> None:
+        """What a step drops follows from its number and the process, so that it can be made again."""
+        seed = derive_seed(self.args.seed, "dropout", self.state.global_step, str(self.processes.index))
+        torch.manual_seed(seed)
 
     def _new_generation(self, number: int, spent: Spent, times: StepTimes) -> Generation:
         times.add("sync", self._sync())
@@ -228,27 +257,33 @@ class GrpoTrainer(GRPOTrainer):
         scoring = time.perf_counter()
         if self._cycle > 1:
             generation.old_logps = self._update.logps(documents(generation))
-        if self.ref_model is not None:
-            generation.ref_logps = self._update.logps(documents(generation), self.ref_model)
+        if self._loss.beta > 0:
+            with adapter_off(self.model):
+                generation.ref_logps = self._update.logps(documents(generation), self.ref_model or self.network)
         times.add("update", time.perf_counter() - scoring)
-        rollouts = self._out / "rollouts"
-        write_rollouts(rollouts, number, generation.rollouts, generation.rewards, generation.advantages)
+        self.processes.first(lambda: self._keep(generation))
         return generation
+
+    def _keep(self, made: Generation) -> None:
+        write_rollouts(self._out / "rollouts", made.number, made.rollouts, made.rewards, made.advantages)
 
     def _sync(self) -> float:
         """The engine gets the trainer's weights, if it has others. Returns the seconds it took."""
         started = time.perf_counter()
         if self._synced_step != self.state.global_step:
-            self.generator.maker.engine.load_weights((name, w.detach()) for name, w in self.model.named_parameters())
+            self.generator.maker.engine.load_weights(whole_weights(self.model))
             self._synced_step = self.state.global_step
         return time.perf_counter() - started
 
-    def _report(self, log: MetricsLog, metrics: dict[str, float]) -> None:
+    def _report(self, metrics: dict[str, float]) -> None:
         """Log, and save where it is time to."""
         step = self.state.global_step
         last = step == self.total_steps
-        log.append(step, metrics)
-        self._hooks.say(console_line(step, self.total_steps, metrics))
+        if self._log is not None:
+            self._log.append(step, metrics)
+        self._step_seconds.append(metrics["time/step"])
+        left_s = median(self._step_seconds) * (self.total_steps - step)
+        self._hooks.say(console_line(step, self.total_steps, metrics, left_s))
         for alarm in alarms(metrics):
             self._hooks.say(f"warning: {alarm}")
         self.control = self.callback_handler.on_step_end(self.args, self.state, self.control)
@@ -257,35 +292,31 @@ class GrpoTrainer(GRPOTrainer):
         if self.control.should_save and not last:
             self._checkpoint()
 
-    def _evaluate_held_out(self, log: MetricsLog) -> None:
-        """Measure the held-out tasks, unless the log has it."""
-        if self.state.global_step in log.measured:
+    def _evaluate_held_out(self) -> None:
+        """Measure the held-out tasks, unless the log has it. The first process does; the others wait."""
+        step = self.state.global_step
+        if self.processes.first(lambda: self._log is not None and step in self._log.measured):
             return
         self._sync()
-        metrics = self._hooks.held_out(self.state.global_step)
+        metrics = self.processes.first(lambda: self._hooks.held_out(step))
         if metrics is None:
             self._checkpoint()
             raise Interrupted
-        log.append(self.state.global_step, metrics)
+        if self._log is not None:
+            self._log.append(step, metrics)
         self.log(dict(metrics))
 
-    def _end(self, log: MetricsLog) -> None:
+    def _end(self) -> None:
         """The last checkpoint, the model on its own, and the held-out evaluation."""
         self._checkpoint()
-        self._write_model(self._out / "model")
-        self._evaluate_held_out(log)
+        write_model(self, self._out)
+        self._evaluate_held_out()
         self.control = self.callback_handler.on_train_end(self.args, self.state, self.control)
 
     def _checkpoint(self) -> None:
         """A checkpoint of the last whole step, unless there is one."""
-        latest = self.checkpoints.latest()
-        if latest is None or step_of(latest) != self.state.global_step:
-            self.checkpoints.save(self.state.global_step, state_of(self), self._write_model)
+        if save_checkpoint(self):
             self.control = self.callback_handler.on_save(self.args, self.state, self.control)
-
-    def _write_model(self, folder: Path) -> None:
-        self.model.save_pretrained(folder)
-        self.processing_class.save_pretrained(folder)
 
 
 def _named(name: str) -> Any:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 
 import reasoning.summary
@@ -97,7 +95,7 @@ def test_killed_at_any_step_it_goes_on_as_if_nothing_had_happened(
         with pytest.raises(Killed):
             training.main(file, out=tmp_path / "run")
     assert training.main(file, out=tmp_path / "run", resume=True) == 0
-    assert_same(tmp_path / "run", whole)
+    training.assert_same(tmp_path / "run", whole)
 
 
 def test_killed_while_it_generates(long: tuple[Path, Path], tmp_path: Path) -> None:
@@ -119,7 +117,7 @@ def test_killed_while_it_generates(long: tuple[Path, Path], tmp_path: Path) -> N
         training.main(file, out=tmp_path / "run", start=start)
     assert 0 < len(list((tmp_path / "run" / "rollouts").iterdir())) < 3
     assert training.main(file, out=tmp_path / "run", resume=True) == 0
-    assert_same(tmp_path / "run", whole)
+    training.assert_same(tmp_path / "run", whole)
 
 
 def test_an_engine_that_dies_leaves_a_checkpoint(long: tuple[Path, Path], tmp_path: Path, capsys) -> None:
@@ -131,7 +129,7 @@ def test_an_engine_that_dies_leaves_a_checkpoint(long: tuple[Path, Path], tmp_pa
     assert training.main(file, out=tmp_path / "run", start=start) == 1
     assert "--resume" in capsys.readouterr().err
     assert training.main(file, out=tmp_path / "run", resume=True) == 0
-    assert_same(tmp_path / "run", whole)
+    training.assert_same(tmp_path / "run", whole)
 
 
 def test_half_written_checkpoints_are_ignored(long: tuple[Path, Path], tmp_path: Path) -> None:
@@ -141,21 +139,4 @@ def test_half_written_checkpoints_are_ignored(long: tuple[Path, Path], tmp_path:
     (run / "checkpoints" / "step-000012.tmp").mkdir()
     (run / "checkpoints" / "step-000011").mkdir()  # without its state
     assert training.main(file, out=run, resume=True) == 0
-    assert_same(run, whole)
-
-
-def assert_same(run: Path, whole: Path) -> None:
-    """Weights, metrics and rollouts to the last bit, times aside."""
-    assert (run / "model/model.safetensors").read_bytes() == (whole / "model/model.safetensors").read_bytes()
-    assert numbers(run) == numbers(whole)
-    for path in sorted((whole / "rollouts").glob("*.parquet")):
-        assert pq.read_table(run / "rollouts" / path.name).equals(pq.read_table(path)), path.name
-
-
-def numbers(run: Path) -> list[dict[str, Any]]:
-    """What metrics.jsonl says, but for what depends on the clock."""
-    clock = re.compile(r"time/|.*_per_s$|mfu")
-    return [
-        {name: value for name, value in line.items() if not clock.match(name)}
-        for line in read_json_lines(run / "metrics.jsonl")
-    ]
+    training.assert_same(run, whole)

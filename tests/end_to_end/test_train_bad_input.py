@@ -72,6 +72,15 @@ def test_settings_that_cannot_be_used(model: Path, tmp_path: Path, changes: dict
     assert not (tmp_path / "run").exists()
 
 
+def test_a_key_of_trl_at_the_top_is_told_where_it_belongs(model: Path, tmp_path: Path) -> None:
+    file = training.config(model, tmp_path, num_generations=8, use_peft=True, samples=2)
+    with pytest.raises(USAGE_ERRORS) as raised:
+        parse([str(file)])
+    said = [line.split(maxsplit=1) for line in str(raised.value).splitlines()[1:]]
+    assert said[:2] == [["num_generations", "belongs below grpo:"], ["use_peft", "belongs below grpo:"]]
+    assert "unknown key; did you mean held_out.samples?" in said[2][1]
+
+
 def test_a_template_without_generation_prompt(tmp_path: Path) -> None:
     template = "{% for m in messages %}<|user|> {{ m.content }} <|assistant|> <think>{% endfor %}"
     model = training.save_model(tmp_path / "model", template=template)

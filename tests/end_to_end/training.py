@@ -7,15 +7,21 @@ the weights that it is given, token by token, so that what is trained changes wh
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import torch
 
 from reasoning.config import load_settings
 from reasoning.engine.base import Engine, EngineError, EngineState, Output, Request, RequestTimings, StopReason
 from reasoning.engine.scripted import ScriptedEngine
+from reasoning.engine.steps import Steps
+from reasoning.files import read_json_lines
+from reasoning.kv_cache import CacheGroup, KvCache
+from reasoning.layers import MixerKind
 from reasoning.train_config import TrainConfig
 from reasoning.train_plan import TrainPlan
 from reasoning.training import TrainCommand, train
@@ -24,7 +30,8 @@ from rl.vocabulary import ID, NUMBER_0, build_tokenizer
 from tests.end_to_end import scripted
 
 SHAPE = ModelShape(hidden=32, layers=2, heads=4, kv_heads=2, head_width=8, mlp=64, context=512, rope_theta=1e4)
-STATE = EngineState(0.0, 0, 0, 0, 1, 16, 0, 0, 0, 0, 0, 0.0)
+CACHE = KvCache((CacheGroup(MixerKind.FULL, layers=1, block_tokens=16, page_bytes=16),), block_bytes=16, blocks=1000)
+STATE = EngineState(0.0, 0, 0, 0, 1, 0, 0, 16, 0, 0, 0, 0, 0, 0, 0, 0.0)
 
 SETTINGS: dict[str, Any] = {
     "budget": 12,
@@ -91,6 +98,23 @@ def main(
     return train(loaded, TrainCommand((str(file), *arguments), resume=resume), start)
 
 
+def assert_same(run: Path, whole: Path) -> None:
+    """Weights, metrics and rollouts to the last bit, times aside."""
+    assert (run / "model/model.safetensors").read_bytes() == (whole / "model/model.safetensors").read_bytes()
+    assert numbers(run) == numbers(whole)
+    for path in sorted((whole / "rollouts").glob("*.parquet")):
+        assert pq.read_table(run / "rollouts" / path.name).equals(pq.read_table(path)), path.name
+
+
+def numbers(run: Path) -> list[dict[str, Any]]:
+    """What metrics.jsonl says, but for what depends on the clock."""
+    clock = re.compile(r"time/|.*_per_s$|mfu")
+    return [
+        {name: value for name, value in line.items() if not clock.match(name)}
+        for line in read_json_lines(run / "metrics.jsonl")
+    ]
+
+
 class Script(scripted.Model):
     """The scripted model of the evaluation's tests, on the tasks of a training run and of its held-out set."""
 
@@ -139,11 +163,18 @@ class SamplingEngine:
             for name, tensor in weights:
                 named[name].copy_(tensor)
 
+    @property
+    def free_blocks(self) -> int:
+        return 1
+
     def state(self) -> EngineState:
         return STATE
 
+    def take_steps(self) -> Steps:
+        return Steps()
+
     def describe(self) -> dict[str, Any]:
-        return {"engine": "sampling"}
+        return {"engine": "sampling", "kv_cache": CACHE.as_json()}
 
     def close(self) -> None:
         pass

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from reasoning.config import ConfigError
-from rl.memory import GIB, Shape, plan_memory, update_bytes
+from reasoning.model_files import POCKET
+from rl.memory import GIB, Shape, default_row_tokens, plan_memory, update_bytes
 
 QWEN_1_5B = Shape(1_540_000_000, layers=28, hidden=1536, mlp=8960, vocabulary=151_936, number_bytes=2)
 
@@ -38,3 +42,13 @@ def test_a_refused_plan_names_rows_that_would_fit() -> None:
         plan_memory(QWEN_1_5B, 200_000, 1, 60 * GIB, asked=None, reference=False)
     named = int(str(raised.value).split("update.row_tokens: ")[1].split(" or less")[0].replace(",", ""))
     assert plan_memory(QWEN_1_5B, named, 1, 60 * GIB, asked=None, reference=False).needed <= 60 * GIB
+
+
+def test_small_models_get_long_rows(tmp_path: Path) -> None:
+    """The bundled model keeps 5 x (15 x 256 + 4 x 1,024) x 2 = 79,360 bytes a token; 65,536 of them are 4.84 GiB."""
+    pocket = str(POCKET)
+    assert [default_row_tokens(pocket, size * GIB) for size in (141, 39, 38, 8)] == [65536, 65536, 32768, 16384]
+    assert default_row_tokens(pocket, None) == 1024
+    sizes = {"num_hidden_layers": 28, "hidden_size": 1536, "intermediate_size": 8960, "vocab_size": 151936}
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "qwen2", **sizes}))
+    assert default_row_tokens(str(tmp_path), 141 * GIB) == 16384

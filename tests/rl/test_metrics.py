@@ -57,11 +57,11 @@ def test_the_log_forgets_what_its_checkpoint_does_not_know(tmp_path: Path) -> No
 def test_a_line_shows_what_there_is() -> None:
     times = StepTimes()
     times.add("update", 1.0)
-    line = console_line(3, 9, times.finish(1.25) | {"reward": 0.5, "grad_norm": 0.1, "padding": 0.02, "mfu": 0.3})
+    line = console_line(3, 9, times.finish(1.25) | {"reward": 0.5, "grad_norm": 0.1, "padding": 0.02, "mfu": 0.3}, 400)
     assert line.startswith("step 3/9  reward 0.500")
     for part in ("update 1.0", "idle 0.2", "padding 2.0%", "MFU 30.0%"):
         assert part in line
-    assert "nothing to learn from" in console_line(1, 9, times.finish(1.0))
+    assert "nothing to learn from" in console_line(1, 9, times.finish(1.0), 8.0)
 
 
 def test_an_engine_with_other_weights_is_noticed() -> None:

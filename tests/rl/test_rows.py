@@ -60,10 +60,17 @@ def test_padding_gives_every_row_one_shape_and_carries_no_loss(ids: list[list[in
 def test_padding_is_documents_no_longer_than_the_longest() -> None:
     row = build_row([document([1, 2, 3], 1), document([4, 5], 1)], [0, 1], pad_to=16, longest=4)
     lengths = row.cu_seqlens.diff().tolist()
-    assert lengths == [3, 2, 4, 4, 3] and row.tokens == 5
+    assert [length for length in lengths if length] == [3, 2, 4, 4, 3] and row.tokens == 5
     assert row.positions.tolist() == [*range(3), *range(2), *range(4), *range(4), *range(3)]
     assert row.document.tolist() == [0] * 3 + [1] * 2 + [2] * 4 + [3] * 4 + [4] * 3
-    assert row.weights.tolist()[2:] == [0.0, 0.0, 0.0] and (row.labels[5:] == IGNORE).all()
+    assert not row.weights[2:].any() and (row.labels[5:] == IGNORE).all()
+
+
+@pytest.mark.parametrize(("documents", "places"), [(1, 16), (15, 16), (16, 32), (40, 64)])
+def test_padded_rows_have_few_shapes_and_few_empty_places(documents: int, places: int) -> None:
+    row = build_row([document([1, 2], 1)] * documents, range(documents), pad_to=128)
+    assert len(row.cu_seqlens) == places + 1 and row.advantages.shape == row.weights.shape == (places,)
+    assert row.document.max() < places
 
 
 def test_the_first_token_of_a_document_is_never_predicted() -> None:

@@ -98,6 +98,21 @@ def test_the_same_rows_and_threads_give_the_same_bits() -> None:
     assert all(torch.equal(one, other) for one, other in zip(first, second, strict=True))
 
 
+def test_compilation_that_fails_is_told_and_the_update_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise RuntimeError("no compiler here\nand a long story")
+
+    monkeypatch.setattr(torch, "compile", lambda *_: refuse)
+    told: list[str] = []
+    model = tiny()
+    masters = Masters(list(model.parameters()))
+    settings = {"row_tokens": 64, "longest": 64, "temperature": 1.0, "threads": 1}
+    packed = PackedUpdate(model, Objective(), masters, **settings, compiled=True, say=told.append)
+    assert told[-1].startswith("WARNING: torch.compile failed") and "RuntimeError: no compiler here)" in told[-1]
+    metrics = packed.step(packed.pack(rollouts(Objective())), torch.optim.SGD(model.parameters(), lr=0.1), 1.0)
+    assert metrics["grad_norm"] > 0
+
+
 def test_scores_are_those_of_each_completion_alone() -> None:
     model = tiny()
     documents = rollouts(Objective())
@@ -147,3 +162,24 @@ def test_masters_keep_updates_that_bfloat16_rounds_away() -> None:
 def test_float32_weights_are_their_own_masters() -> None:
     weight = nn.Parameter(torch.ones(2))
     assert Masters([weight]).tensors[0] is weight
+
+
+@pytest.mark.gpu
+def test_compiled_rows_on_cuda_are_one_graph_without_waiting_and_near_the_eager_ones() -> None:
+    """Rows of few and of many documents; the device is waited for where the numbers are read, nowhere before."""
+    found = []
+    for compiled in (False, True):
+        model = tiny().bfloat16().cuda()
+        masters = Masters(list(model.parameters()))
+        settings = {"row_tokens": 256, "longest": 64, "temperature": 1.0, "threads": 1}
+        packed = PackedUpdate(model, Objective(), masters, **settings, compiled=compiled)
+        torch._dynamo.utils.counters.clear()
+        few, many = (packed.pack(rollouts(Objective()) * times) for times in (1, 3))
+        torch.cuda.set_sync_debug_mode("error")
+        try:
+            found.append(packed._accumulate([*few, *many]).gradients)
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+        assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 0  # none but those of the trial
+    for one, other in zip(*found, strict=True):
+        assert float((one - other).norm()) < 0.05 * float(one.norm()) + 1e-4
