@@ -215,13 +215,13 @@ def _sentences(name: str, comparison: Comparison, own: Sequence[Contrast]) -> li
         said.append(f"A difference: {name} is {_and(parts)} than {reference}{_corrected(comparison)}.")
     if silent:
         parts = [f"{format_budget(c.budget)} ({points(c.delta, c.low, c.high)})" for c in silent]
-        least, most = (100 * find(c.detectable for c in silent) for find in (min, max))
-        size = f"{most:.0f}" if round(least) == round(most) else f"{least:.0f} to {most:.0f}"
         corrected = "" if shown else _corrected(comparison)
         said.append(
             f"No difference is shown: {name} against {reference} at {_and(parts)}{corrected}. "
-            f"With these tasks a true difference of {size} points would be found four times in five."
+            f"With these tasks {_found_from([100 * c.detectable for c in silent])}."
         )
+    if (fewest := min(c.n_tasks for c in own)) < comparison.n_common:
+        said.append(f"Some tasks have no result in one of the two: as few as {fewest:,} are paired.")
     curves = zip(comparison.names, comparison.curves, strict=True)
     votes = {one: any(point.vote != "none" for point in own_curve) for one, own_curve in curves}
     if votes[name] != votes[reference]:
@@ -236,6 +236,15 @@ def _sentences(name: str, comparison: Comparison, own: Sequence[Contrast]) -> li
             f"{what} makes a run uncertain by {_and(parts)}."
         )
     return said
+
+
+def _found_from(points_off: Sequence[float]) -> str:
+    """How large a true difference would have been found; no two accuracies are more than 100 points apart."""
+    least, most = min(points_off), max(points_off)
+    if least > 100:
+        return "no true difference would be found four times in five, however large: they are too few"
+    size = f"{most:.0f}" if round(least) == round(most) else f"{least:.0f} to {min(most, 100):.0f}"
+    return f"a true difference of {size} points would be found four times in five"
 
 
 def _corrected(comparison: Comparison) -> str:

@@ -133,10 +133,10 @@ def _plain_curves(
     """The curves that the policies are compared with, as (tokens, accuracy in percent), by name."""
     curves = {}
     caps = [(max(p.tokens_mean, floor), 100 * p.accuracy) for p in points if p.budget > 0 and p.n_samples]
-    if "hard caps" in wanted and caps:
+    if caps and any("hard caps" in one for one in wanted):
         curves["hard caps"] = caps
     largest = max((cell.budget for cell in cells), default=0)
     votes = [(max(c.tokens_mean, floor), 100 * c.accuracy) for c in cells if c.budget == largest]
-    if "majority of k" in wanted and votes:
+    if votes and any("majority of k" in one for one in wanted):
         curves[f"majority of k at {format_budget(largest)}"] = votes
     return curves

@@ -94,6 +94,8 @@ def _replay(policy: Policy, stored: Stored) -> Outcomes:
         values["budget"] = _known_budget(policy, values["budget"], stored)
     if values.get("k"):
         stored = _with_samples(policy, values["k"], stored)
+    elif policy.name == "deepconf":  # one at least that the warm-up can stop
+        stored = _with_samples(policy, values["warmup"] + 1, stored)
     elif policy.name == "difficulty":  # some to tell how hard a task is, the others to judge on
         stored = _with_samples(policy, 2, stored)
     match policy.name:
@@ -230,18 +232,24 @@ def _majorities(tasks: Sequence[Sequence[GradedSample]]) -> tuple[Floats, Floats
 
 
 def _allocating(policy: Policy, stored: Stored) -> Outcomes:
-    """A budget and a number of votes for each group of tasks, against majorities at the largest budget."""
+    """A budget and a number of votes for each group of tasks, against one sample at each budget, then majorities.
+
+    What is chosen may be a single sample at a smaller budget, so that majorities alone would flatter it.
+    """
     try:
         found = choose(stored, **policy.arguments)
     except ValueError as error:
         raise ConfigError(f"{policy.text}: {error}") from None
     places = np.arange(len(found.judged)), found.cells
+    single = [found.grid.cells.index((budget, 1)) for budget in stored.budgets[:-1]]
+    accuracy, tokens = _majorities([task[stored.budgets[-1]] for task in found.judged])
     return Outcomes(
         found.grid.majority[places],
         found.grid.tokens[places],
         np.zeros(len(found.judged)),
-        *_majorities([task[stored.budgets[-1]] for task in found.judged]),
-        "majority of k",
+        np.column_stack([found.grid.majority[:, single], accuracy]),
+        np.column_stack([found.grid.tokens[:, single], tokens]),
+        "hard caps, then majority of k",
         {},
         sum(len(task[stored.budgets[-1]]) for task in found.judged),
         stored.left_out,

@@ -219,7 +219,10 @@ def _warnings(results: Results) -> Iterator[str]:
     if without := results.run.get("imported", {}).get("tasks_left_out"):
         yield f"{without:,} tasks have no completion in the file and are left out"
     if results.is_partial:
-        yield f"partial run: {results.finished:,} of {results.planned:,} samples; budgets may rest on different tasks"
+        voted = any(point.vote != "none" for point in results.points)
+        undecided = "undecided tasks, the harder ones as a rule, are in no rate"
+        what = undecided if voted else "budgets may rest on different tasks"
+        yield f"partial run: {results.finished:,} of {results.planned:,} samples; {what}"
     if results.redrawn:
         yield (
             f"{results.redrawn:,} samples were drawn again after an interruption and came out differently: "

@@ -71,11 +71,11 @@ POLICY_HEADINGS = ("policy", "tokens", "accuracy", "difference [95 %]", "tokens 
 
 
 def policy_row(result: PolicyResult) -> tuple[str, ...]:
-    """A policy as the console shows it, under POLICY_HEADINGS."""
+    """A policy under POLICY_HEADINGS, as it is shown; with the number of its tasks where something is left out."""
     saved = (result.saved, result.saved_low, result.saved_high)
     equal = (result.saved_equal, result.saved_equal_low, result.saved_equal_high)
     return (
-        result.policy,
+        f"{result.policy} (on {result.n_tasks:,} tasks)" if result.left_out else result.policy,
         f"{result.tokens_mean:,.0f}",
         percent(result.accuracy),
         points(result.difference, result.difference_low, result.difference_high),

@@ -152,7 +152,7 @@ def print_table(points: Sequence[CurvePoint]) -> None:
 
 
 def print_rows(headings: Sequence[str], rows: Iterable[Sequence[str]], *, wrap: bool = False) -> None:
-    """A table, numbers to the right and cut where it is too wide, or with `wrap` texts to the left, in several lines."""
+    """A table: numbers to the right, cut where it is too wide; with `wrap`, texts to the left in several lines."""
     from rich import box
     from rich.console import Console
     from rich.table import Table

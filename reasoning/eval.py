@@ -46,7 +46,10 @@ def parser() -> Parser:
     for path in [*HELP, *others]:
         metavar, text = HELP.get(path, ("VALUE", argparse.SUPPRESS))
         # A default of SUPPRESS leaves settings out that were not typed, so that the file's value stands.
-        options.add_argument(flag_of(path), dest=path, metavar=metavar, help=text, default=argparse.SUPPRESS)
+        action = "append" if path == "policy" else "store"  # the replay takes several; a second one must not go unseen
+        options.add_argument(
+            flag_of(path), dest=path, metavar=metavar, help=text, default=argparse.SUPPRESS, action=action
+        )
         if flag_of(path) != f"--{path}":
             options.add_argument(f"--{path}", dest=path, help=argparse.SUPPRESS, default=argparse.SUPPRESS)
     text = "first run the reference solutions of code tasks, and leave out what fails"
@@ -74,6 +77,10 @@ def parse(arguments: Sequence[str]) -> tuple[EvalConfig, Command]:
     switches = {name: given.pop(name) for name in ("resume", "clean", "dry_run", "quiet")}
     if switches["resume"] and switches["clean"]:
         raise ConfigError("--resume continues a run and --clean deletes it; give one of them")
+    if policies := given.pop("policy", None):
+        if len(policies) > 1:
+            raise ConfigError(f"a run is sampled under one policy: give one of {', '.join(policies)}")
+        given["policy"] = policies[0]
     file = given.pop("config")
     if file is not None and re.fullmatch(r"none|[\d_.]+k?", file):
         raise ConfigError(f"'{file}' stands alone; separate budgets by commas, as in --budgets 1k,{file}")

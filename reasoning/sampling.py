@@ -12,9 +12,10 @@ from types import FrameType, TracebackType
 from reasoning import console
 from reasoning.admission import Admission, check_capacity
 from reasoning.budget import BudgetController, Waits
-from reasoning.budget.drawing import Draw
+from reasoning.budget.drawing import Allocation, Draw
 from reasoning.budget.early_exit import EarlyExit, Label
 from reasoning.budget.policies import draws_samples
+from reasoning.budget.sampling import derive_seed
 from reasoning.budget.stopping import stop_rule
 from reasoning.engine.base import Engine
 from reasoning.files import JsonLinesWriter
@@ -204,12 +205,22 @@ def controller(plan: Plan, engine: Engine, early_exit: EarlyExit | None = None) 
         max_answer_tokens=plan.max_answer_tokens,
         stop_ids=plan.stop_ids,
         sampling=plan.sampling,
-        seed=config.seed,
+        seed=_seed(plan),
         waits=Waits(config.extension.waits, config.extension.text),
         concurrency=config.engine.max_num_seqs,
         admission=Admission(cache_of(engine), plan.max_model_len, is_set=plan.concurrency_is_set),
         early_exit=early_exit,
     )
+
+
+def _seed(plan: Plan) -> int:
+    """The seed of the settings; an allocation has one of its own.
+
+    The run that it was chosen by has the same seed, since it has the same tasks: with it the samples that told how hard
+    a task is would be drawn again, and be what the choice is judged on.
+    """
+    seed = plan.config.seed
+    return derive_seed(seed, "", 0, "allocation") if isinstance(plan.drawing, Allocation) else seed
 
 
 def cache_of(engine: Engine) -> KvCache:

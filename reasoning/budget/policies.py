@@ -39,6 +39,9 @@ DRAWING = ADAPTIVE | FILTER | ALLOCATION
 
 ONLINE = RULES | DRAWING
 
+REPLAYED = ("never", "cap", "vote", "best")
+"""Policies that are replayed only: a run cannot be sampled under them, or needs no policy for it."""
+
 
 def read_online(text: str) -> tuple[str, dict[str, Any]]:
     """The name and the arguments of a policy to sample under.
@@ -47,7 +50,7 @@ def read_online(text: str) -> tuple[str, dict[str, Any]]:
         ConfigError: there is none; the message says what to write.
     """
     name = text.partition(":")[0]
-    if not get_close_matches(name, ONLINE):
+    if name in REPLAYED or not get_close_matches(name, ONLINE):
         known = ", ".join(usage(*one) for one in ONLINE.items())
         raise ConfigError(
             f"no run can be sampled under the policy '{name}'; there are {known}. "

@@ -119,6 +119,14 @@ def test_online_gives_each_task_what_the_replay_gives_it(online, replayed, text)
     assert drawn == {(task_id, budget) for task_id, (budget, _) in manifest["allocation"].items()}
 
 
+def test_an_allocation_draws_other_samples_than_those_it_was_chosen_by(plain, online):
+    known = {row["seed"] for row in lines(plain / "traces.jsonl")}
+    fresh = {row["seed"] for row in lines(online["difficulty:60,bins=2"] / "traces.jsonl")}
+    assert fresh
+    assert not known & fresh
+    assert known >= {row["seed"] for row in lines(online["asc:0.75"] / "traces.jsonl")}  # the test can tell
+
+
 @pytest.mark.parametrize("text", ["asc:0.75", "beta:0.9", "deepconf:0.5,warmup=3"])
 def test_the_results_of_the_online_run_are_those_of_the_replay(online, replayed, text):
     found, wanted = read_json(online[text] / "results.json"), replayed[text]
@@ -173,6 +181,7 @@ def test_an_undecided_task_is_in_no_rate(online, tmp_path, run: Run):
     assert run([str(out)], report.main).code == 0
     found = read_json(out / "results.json")
     assert (found["points"][0]["n_tasks"], found["status"], found["planned"] - found["finished"]) == (11, "partial", 1)
+    assert found["warnings"][0].endswith("samples; undecided tasks, the harder ones as a rule, are in no rate")
 
 
 def test_policies_are_compared_with_the_run_without_one(online, plain, tmp_path, run: Run, monkeypatch):
@@ -205,6 +214,7 @@ def test_policies_are_compared_with_the_run_without_one(online, plain, tmp_path,
         ("split:2,from=PLAIN", "8", "2 tokens a task are too few"),
         ("difficulty:60,from=ONLINE", "24", "was sampled under beta:0.9"),
         ("cap:8", "16", "no run can be sampled under the policy 'cap'; there are agree:n=N"),
+        ("best:4", "16", "no run can be sampled under the policy 'best'; there are agree:n=N"),
     ],
 )
 def test_what_cannot_be_drawn_is_refused_before_anything_starts(
@@ -214,6 +224,11 @@ def test_what_cannot_be_drawn_is_refused_before_anything_starts(
     outcome = run(arguments(model, tmp_path / "never", "--policy", text, budgets=budgets))
     assert (outcome.code, message in outcome.err) == (2, True), outcome.err
     assert not (tmp_path / "never").exists()
+
+
+def test_a_run_is_sampled_under_one_policy(model, tmp_path, run: Run):
+    outcome = run(arguments(model, tmp_path / "never", "--policy", "asc", "--policy", "beta", budgets="16"))
+    assert (outcome.code, "sampled under one policy: give one of asc, beta" in outcome.err) == (2, True), outcome.err
 
 
 def test_an_allocation_needs_a_run_of_the_same_tasks(model, plain, tmp_path, run: Run):

@@ -55,6 +55,21 @@ def test_no_difference_is_said_with_what_could_have_been_seen():
     assert f"a true difference of {100 * detectable:.0f} points would be found four times in five" in sentence
 
 
+def test_too_few_tasks_are_not_said_to_find_the_impossible():
+    first = run("a", {8: [True, True]})
+    second = run("b", {8: [True, False]})
+    comparison = compare_runs([first, second])
+    assert comparison.contrasts[0].detectable > 1
+    assert "no true difference would be found four times in five, however large" in say(comparison)[0]
+
+
+def test_tasks_that_are_not_paired_are_said():
+    first, second = run("a", {8: [True] * 10}), run("b", {8: [False] * 10})
+    fewer = replace(second, samples=second.samples[:4])
+    assert "as few as 4 are paired" in say(compare_runs([first, fewer]))[-1]
+    assert "are paired" not in say(compare_runs([first, second]))[-1]
+
+
 def test_many_budgets_share_one_correction():
     rights = [n < 6 for n in range(40)]  # 6 gained, none lost: p = 2 / 64 = 0.03125 at every budget
     first = run("a", {b: [False] * 40 for b in (8, 16, 32)})

@@ -14,6 +14,7 @@ from eval.replay import draw, filter_traces, replay_thinking
 from eval.savings import Outcomes, compare, policy_row, tokens_for
 from eval.stored import whole_samples
 from reasoning.budget.drawing import AdaptiveShare, BetaStop
+from reasoning.budget.policies import ONLINE, REPLAYED
 from reasoning.budget.stopping import Agreement, Confidence
 from reasoning.config import ConfigError
 from reasoning.types import NO_LIMIT, FinishReason, SampleKey
@@ -212,12 +213,12 @@ def test_a_bar_stops_traces_that_lose_confidence():
 
 
 def test_confidence_needs_a_run_that_stored_it():
-    for text in ("deer", "deepconf:0.9", "best"):
+    for text in ("deer", "deepconf:0.9,warmup=2", "best"):
         with pytest.raises(ConfigError, match="--logprobs true"):
             policy(text, many())
     sure = [replace(one, answer_confidence=0.9, thinking_confidence=-0.1) for one in many()]
     assert policy("deer:0.8", sure).tokens_mean < policy("deer:0.95", sure).tokens_mean
-    assert policy("deepconf:0.9", sure).accuracy == policy("vote", sure).accuracy
+    assert policy("deepconf:0.9,warmup=2", sure).accuracy == policy("vote", sure).accuracy
 
 
 def test_the_surest_of_k_by_hand():
@@ -245,14 +246,17 @@ def test_samples_that_are_not_whole_are_left_out_and_counted():
         policy("never", [replace(one, status=MISSING) for one in many()])
 
 
-@pytest.mark.parametrize(("text", "least"), [("vote:4", 4), ("best:3", 3), ("difficulty:2k", 2)])
+@pytest.mark.parametrize(
+    ("text", "least"), [("vote:4", 4), ("best:3", 3), ("difficulty:2k", 2), ("deepconf:0.5,warmup=2", 3)]
+)
 def test_a_policy_is_not_judged_on_fewer_samples_than_it_says(text, least):
-    whole = [replace(one, answer_confidence=0.9) for one in many()]
+    whole = [replace(one, answer_confidence=0.9, thinking_confidence=-0.1) for one in many()]
     fewer = [one for one in whole if one.key.task_id != "t00" or one.key.sample < least - 1]
     without = [one for one in whole if one.key.task_id != "t00"]
     found, wanted = policy(text, fewer), policy(text, without)
     assert (found.n_tasks, found.left_out) == (11, least - 1)
     assert replace(found, left_out=0) == wanted
+    assert (policy_row(found)[0], policy_row(wanted)[0]) == (f"{text} (on 11 tasks)", text)
 
 
 def test_budget_zero_is_no_probe():
@@ -296,9 +300,22 @@ def test_a_policy_that_the_run_cannot_answer(text, message):
     assert message in str(error.value)
 
 
+def test_an_allocation_of_one_sample_saves_nothing_against_the_cap_that_it_is():
+    answers = ["x", RIGHT, "x", "x"]
+    samples = run_of(*(trace(answers, 500, task=f"t{n}", number=number) for n in range(6) for number in range(2)))
+    found = policy("split:300", samples)
+    assert (found.chosen, found.accuracy, found.tokens_mean) == ("1 x 200", 1.0, 210.0)
+    assert found.saved_equal == pytest.approx(0.0)
+    assert found.baseline_tokens_mean == policy("vote", samples).tokens_mean == 2 * 510.0
+
+
+def test_what_is_only_replayed_is_known():
+    assert set(REPLAYED) == POLICIES.keys() - ONLINE.keys()
+
+
 def test_every_policy_can_be_read_and_replayed():
     samples = [replace(one, answer_confidence=0.9, thinking_confidence=-0.1) for one in many()]
-    given = {"cap": "cap:200", "agree": "agree:2", "deepconf": "deepconf:0.5", "split": "split:1k"}
+    given = {"cap": "cap:200", "agree": "agree:2", "deepconf": "deepconf:0.5,warmup=2", "split": "split:1k"}
     given["difficulty"] = "difficulty:1k,bins=2"
     for name in POLICIES:
         found = policy(given.get(name, name), samples)
