@@ -168,11 +168,25 @@ HOSTILE: dict[str, tuple[str, Tests, frozenset[Outcome]]] = {
 }
 
 
-def mix(count: int, hostile_share: float, seed: int) -> Iterator[Job]:
+STUBBORN: dict[str, tuple[str, Tests, frozenset[Outcome]]] = {
+    **HOSTILE,
+    "endless loop": ("n = 0\nwhile n >= 0:\n    n += 1  # {number}\n", CALLS, frozenset({Outcome.TIMEOUT})),
+    "sleep": (
+        "import select\ndef f(x):\n    select.select([], [], [], 1000)  # {number}\n",
+        CALLS,
+        frozenset({Outcome.TIMEOUT}),
+    ),
+}
+"""The same with a loop and a sleep that only their deadline ends, for nothing shows at once that they do not end."""
+
+
+def mix(count: int, hostile_share: float, seed: int, *, stubborn: bool = False) -> Iterator[Job]:
     """`count` different programs in a random order, that share of them hostile, the kinds of each in turn."""
     rng = random.Random(seed)
+    hostile_kinds = STUBBORN if stubborn else HOSTILE
     hostile = round(count * hostile_share)
-    wanted = [(HOSTILE, number) for number in range(hostile)] + [(CLEAN, number) for number in range(count - hostile)]
+    wanted = [(hostile_kinds, number) for number in range(hostile)]
+    wanted += [(CLEAN, number) for number in range(count - hostile)]
     rng.shuffle(wanted)
     for number, (kinds, turn) in enumerate(wanted):
         kind = list(kinds)[turn % len(kinds)]

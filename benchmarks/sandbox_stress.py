@@ -5,6 +5,9 @@
 The same number of harmless programs alone is timed first. Then the mix runs with all workers; a part of it runs again
 with one worker, and again while four busy processes a core compete with it: the verdicts have to be the same. Left over
 may be no process, no descriptor, no file in the temporary folders, no control group, and no memory of this process.
+
+The endless loop and the sleep of the mix are of the kinds that are ended at once (`verifiers/sandbox/hopeless.py`).
+With `--stubborn` they are of those that are not, and each takes its whole limit.
 """
 
 from __future__ import annotations
@@ -105,15 +108,16 @@ def main(arguments: Sequence[str]) -> int:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--programs", type=int, default=10_000)
     options.add_argument("--hostile", type=float, default=0.05, help="share of the programs")
+    options.add_argument("--stubborn", action="store_true", help="loops and sleeps that only their deadline ends")
     options.add_argument("--again", type=int, default=300, help="programs that run again with one worker, under load")
-    options.add_argument("--workers", type=int, default=3 * cores)
+    options.add_argument("--workers", type=int, default=8 * cores)
     options.add_argument("--timeout", type=float, default=2.0)
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--json", type=Path)
     given = options.parse_args(arguments)
     limits = Limits(timeout_s=given.timeout, memory_mb=256)
     harmless = list(mix(given.programs, 0.0, given.seed))
-    jobs = list(mix(given.programs, given.hostile, given.seed))
+    jobs = list(mix(given.programs, given.hostile, given.seed, stubborn=given.stubborn))
     run(harmless[:20], given.workers, limits)  # what is loaded once is no leak
     before = held()
     clean, clean_s = run(harmless, given.workers, limits)

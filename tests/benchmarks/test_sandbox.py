@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks import sandbox_canonical, sandbox_stress
 from benchmarks.cpu_time import cpu_clock
-from benchmarks.sandbox_programs import CLEAN, HOSTILE, STUBS, mix
+from benchmarks.sandbox_programs import CLEAN, HOSTILE, STUBBORN, STUBS, mix
 from verifiers.sandbox import Outcome, Report, TestResult, Tier
 
 SHARED = Path(__file__).parents[2] / ".." / "shared" / "data" / "code"
@@ -24,6 +24,9 @@ def test_the_mix_is_what_was_asked_for():
     assert set(kinds) == {*CLEAN, *HOSTILE}
     assert jobs == list(mix(400, 0.05, seed=1)) != list(mix(400, 0.05, seed=2))
     assert not any(Outcome.PASS in job.right for job in jobs if job.kind in STUBS)
+    assert sorted(STUBBORN) == sorted(HOSTILE)
+    stubborn = list(mix(400, 0.05, seed=1, stubborn=True))
+    assert {new.kind for new, old in zip(stubborn, jobs, strict=True) if new != old} == {"endless loop", "sleep"}
 
 
 def report(outcome: Outcome, seconds: float = 0.0) -> Report:

@@ -5,6 +5,7 @@ import __future__
 
 import ast
 import builtins
+import re
 import symtable
 from functools import lru_cache
 from importlib import import_module
@@ -97,34 +98,46 @@ class Plan(NamedTuple):
 
 
 @lru_cache(maxsize=256)
-def plan_tests(code: str) -> Plan:
-    """Every top-level `assert` is a test, together with the statements before it; so is what comes after the last.
+def count_tests(code: str) -> int:
+    """How many tests `plan_tests` finds.
 
     Raises:
         SyntaxError: it is no Python.
         ValueError: it checks nothing.
     """
-    tree = ast.parse(code, _FILE)
-    free = _free_names(code)
-    modules = _modules(tree, free)
-    if all(isinstance(node, _INERT) or _is_constant(node) for node in tree.body):
+    body = ast.parse(code, _FILE).body
+    compile(code, _FILE, "exec", dont_inherit=True)  # there are mistakes that parsing does not find
+    if all(isinstance(node, _INERT) or _is_constant(node) for node in body):
         raise ValueError("it checks nothing: no statement of it calls anything or asserts anything")
+    return sum(isinstance(node, ast.Assert) for node in body) + (not isinstance(body[-1], ast.Assert))
+
+
+@lru_cache(maxsize=256)
+def plan_tests(code: str) -> Plan:
+    """Every top-level `assert` is a test, together with the statements before it; so is what comes after the last.
+
+    Raises:
+        SyntaxError: it is no Python.
+    """
+    body = ast.parse(code, _FILE).body
+    free = _free_names(code)
+    settling = _Settling(code)
     flags = 0
-    for node in tree.body:
+    for node in body:
         if isinstance(node, ast.ImportFrom) and node.module == "__future__":
             for alias in node.names:
                 flags |= getattr(__future__, alias.name).compiler_flag
     parts, setup = [], []
-    for node in tree.body:
+    for node in body:
         if isinstance(node, ast.Assert):
-            parts.append(Part(_compile(setup, flags) if setup else None, _compile([node], flags)))
+            parts.append(Part(settling.compile(setup, flags) if setup else None, settling.compile([node], flags)))
             setup = []
         else:
             setup.append(node)
     if setup or not parts:
-        parts.append(Part(None, _compile(setup, flags)))
+        parts.append(Part(None, settling.compile(setup, flags)))
     built_in = frozenset(name for name in free if hasattr(builtins, name))
-    return Plan(tuple(parts), frozenset(free - built_in), built_in, modules)
+    return Plan(tuple(parts), frozenset(free - built_in), built_in, _modules(body, free & _HARMLESS_IMPORTS))
 
 
 @lru_cache(maxsize=256)
@@ -154,31 +167,49 @@ def _is_constant(node: ast.stmt) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 
-def _modules(tree: ast.Module, free: set[str]) -> dict[str, frozenset[str]]:
+def _modules(body: list[ast.stmt], names: set[str]) -> dict[str, frozenset[str]]:
+    """Those of `names` that are only used as `name.attribute`, with the attributes."""
+    if not names:
+        return {}
+    nodes = [part for node in body for part in ast.walk(node)]
     uses: dict[str, list[str]] = {}
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             uses.setdefault(node.value.id, []).append(node.attr)
-    named = [node.id for node in ast.walk(tree) if isinstance(node, ast.Name)]
-    names = free & _HARMLESS_IMPORTS & set(uses)
-    return {name: frozenset(uses[name]) for name in names if named.count(name) == len(uses[name])}
+    named = [node.id for node in nodes if isinstance(node, ast.Name)]
+    return {name: frozenset(uses[name]) for name in names & set(uses) if named.count(name) == len(uses[name])}
 
 
-class _Settling(ast.NodeTransformer):
-    """Puts a call of SETTLE behind every simple statement that calls anything."""
-
-    def generic_visit(self, node: ast.AST) -> Any:
-        super().generic_visit(node)
-        simple = isinstance(node, ast.Expr | ast.Assign | ast.AnnAssign | ast.AugAssign | ast.Assert)
-        if not simple or not any(isinstance(part, ast.Call) for part in ast.walk(node)):
-            return node
-        call = ast.Expr(ast.Call(ast.Name(SETTLE, ast.Load()), [], []))
-        return [node, ast.fix_missing_locations(ast.copy_location(call, node))]
+_SETTLE_NOW = ast.parse(f"{SETTLE}()").body
 
 
-def _compile(body: list[ast.stmt], flags: int) -> CodeType:
-    tree = _Settling().visit(ast.Module(body, type_ignores=[]))
-    return compile(tree, _FILE, "exec", flags=flags, dont_inherit=True)
+class _Settling:
+    """Compiles statements, with a call of SETTLE behind every simple one that may call anything."""
+
+    def __init__(self, code: str) -> None:
+        self._lines = re.split(r"\r\n?|\n", code)
+
+    def compile(self, body: list[ast.stmt], flags: int) -> CodeType:
+        tree = ast.Module(self._settled(body), type_ignores=[])
+        return compile(tree, _FILE, "exec", flags=flags, dont_inherit=True)
+
+    def _settled(self, body: list[ast.stmt]) -> list[ast.stmt]:
+        settled = []
+        for node in body:
+            settled.append(node)
+            if isinstance(node, ast.Expr | ast.Assign | ast.AnnAssign | ast.AugAssign | ast.Assert):
+                if any("(" in line for line in self._lines[node.lineno - 1 : node.end_lineno]):
+                    settled += _SETTLE_NOW
+            else:
+                self._settle_inside(node)
+        return settled
+
+    def _settle_inside(self, node: ast.AST) -> None:
+        for field in ("body", "orelse", "finalbody"):
+            if body := getattr(node, field, None):
+                setattr(node, field, self._settled(body))
+        for part in (*getattr(node, "handlers", ()), *getattr(node, "cases", ())):
+            self._settle_inside(part)
 
 
 def _free_names(code: str) -> set[str]:

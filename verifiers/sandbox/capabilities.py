@@ -15,6 +15,7 @@ from pathlib import Path
 
 from verifiers.sandbox import linux, memory, root, seccomp
 from verifiers.sandbox.client import command
+from verifiers.sandbox.usage import uses
 
 _ANY_USER = 64000
 _SECONDS = 60
@@ -191,7 +192,7 @@ def _memory_group() -> str:
 
 
 def _memory_polling() -> str:
-    if memory.measure(os.getpid(), 0) == 0:
+    if memory.measure(uses(os.getpid()), 0) == 0:
         raise OSError("the memory of processes cannot be read")
     return ""
 

@@ -1,32 +1,41 @@
-"""How long a test may still take: wall time, fairly counted where many programs share the processors."""
+"""How long a test may still take: wall time, fairly counted where many programs share the processors.
+
+The limit is plain wall time on a machine with nothing else to do. Elsewhere a test gets back what it has to
+wait for a processor, so that no right program is too slow because others are busy:
+
+- It is over when it has had its limit: in processor time of all its processes, or in time that it did not wait for one.
+  So a program that sleeps, or that had a processor all the time, gets no more than the limit.
+- After twice the limit, 0.6 of it is enough. A program that spins on a crowded machine is not paid for in full.
+- After five times the limit it is over in any case.
+
+Thus a program that needs no more than 0.6 of its limit passes wherever an eighth of a processor is left for it, with
+any number of workers, and the verdict on one that needs more than its limit is the same everywhere.
+"""
 
 from __future__ import annotations
 
 import time
 
-from verifiers.sandbox.usage import processor_time
+from verifiers.sandbox.usage import longest_wait, uses
 
 _FIRST_LOOK_S = 0.2
 """Tests that take less cost no look at what they used."""
-_MOST = 2.0
+_FULL, _PROMISED = (1.0, 2.0), (0.6, 5.0)
+"""What share of its limit a test is to have, and until how many times the limit it is waited for."""
 _ENOUGH_S = 0.01
 
 
 class Deadline:
-    """`seconds` of wall time. With a process id, what its processes waited for a processor is given back.
-
-    That is so up to twice the time. A program that had a processor for `seconds`, or slept, has had its time, so on a
-    machine with nothing else to do this is plain wall time, and many processes of a program gain it nothing.
-    """
+    """`seconds` of wall time; with a process id, what its processes waited for a processor is given back."""
 
     def __init__(self, seconds: float, pid: int | None = None) -> None:
-        started = time.monotonic()
+        self._started = time.monotonic()
+        self._seconds = seconds
         self._pid = pid
-        self._end = started + seconds
-        self._last = started + seconds * _MOST
-        self._look = started + min(_FIRST_LOOK_S, seconds / 2)
-        self._owed = seconds
+        self._end = self._started + seconds
+        self._look = self._started + min(_FIRST_LOOK_S, seconds / 2)
         self._before: tuple[float, float] | None = None
+        self._had_at_look = 0.0
         self._expired = False
 
     def next(self, now: float) -> float:
@@ -36,14 +45,33 @@ class Deadline:
         if self._before is None:
             if now < self._look:
                 return self._look
-            self._before = processor_time(self._pid)
+            self._before = used, waited = self._counts()
             self._look = now
-            self._owed = self._end - now
-        if self._end <= now < self._last:
-            used, waited = (new - old for new, old in zip(processor_time(self._pid), self._before, strict=True))
-            missing = self._owed - max(used, now - self._look - waited)
-            if missing > _ENOUGH_S:
-                self._end = min(now + missing, self._last)
+            self._had_at_look = min(now - self._started, max(used, now - self._started - waited))
+        if self._end <= now:
+            self._end = self._later(now, self._had(now))
+        return self._end
+
+    def _had(self, now: float) -> float:
+        """Seconds that the test has had."""
+        assert self._before is not None
+        used, waited = (new - old for new, old in zip(self._counts(), self._before, strict=True))
+        return self._had_at_look + max(used, now - self._look - waited)
+
+    def _counts(self) -> tuple[float, float]:
+        """Seconds that the program used, and that it waited for a processor, since it began."""
+        assert self._pid is not None
+        return sum(use.seconds_with_ended for use in uses(self._pid)), longest_wait(self._pid)
+
+    def _later(self, now: float, had: float) -> float:
+        """When the test may have had enough, at the earliest. The end as it was if that is now."""
+        for share, most in (_FULL, _PROMISED):
+            last = self._started + most * self._seconds
+            missing = share * self._seconds - had
+            if missing <= _ENOUGH_S:
+                return self._end
+            if now < last:
+                return min(now + missing, last)
         return self._end
 
     def is_over(self) -> bool:

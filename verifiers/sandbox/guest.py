@@ -19,6 +19,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
+from verifiers.sandbox import hopeless
 from verifiers.sandbox.names import Names
 from verifiers.sandbox.saying import SCRIPT, describe, flush, reply, show
 from verifiers.sandbox.wire import Channel, Unpackable, pack, unpack
@@ -44,6 +45,7 @@ def warm_up() -> None:
     for name in ("exit", "quit"):  # the interpreter was started without `site`, which brings these
         setattr(builtins, name, _sitebuiltins.Quitter(name, "Ctrl-D (i.e. EOF)"))
     builtins.help = _sitebuiltins._Helper()
+    hopeless.be_watchful()
 
 
 def _put_off(*, after_in_child: Callable[[], Any], **_: Any) -> None:
@@ -90,6 +92,7 @@ def serve(fd: int, folder: str) -> int:
     job = channel.receive()
     job["program"] = job["program"].removeprefix("\ufeff")
     _become_a_program(job["program"], folder)
+    hopeless.watch_sleep(job["timeout_s"])
     if job["mode"] == "stdio":
         os.close(fd)
         return _run_script(job["program"], folder)

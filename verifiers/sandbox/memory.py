@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import re
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from verifiers.sandbox.usage import tree
+from verifiers.sandbox.usage import Use
 
 _ROOT = Path("/sys/fs/cgroup")
 _PREFIX = "reasoning-sandbox-"
@@ -104,23 +105,14 @@ def _remove_stale(parent: Path) -> None:
                 path.rmdir()
 
 
-def measure(pid: int, at_most: int) -> int:
-    """Bytes that a process and all that it started have in memory, exactly only if they may be more than `at_most`.
+def measure(processes: Sequence[Use], at_most: int) -> int:
+    """Bytes that processes have in memory together, exactly only if they may be more than `at_most`.
 
     What processes share is counted once: each has its share of it.
     """
-    processes = tree(pid)
-    if sum(map(_resident, processes)) <= at_most:
+    if sum(process.resident for process in processes) <= at_most:
         return 0
-    return sum(map(_proportional, processes))
-
-
-def _resident(pid: int) -> int:
-    try:
-        with open(f"/proc/{pid}/statm") as file:
-            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, IndexError):
-        return 0
+    return sum(_proportional(process.pid) for process in processes)
 
 
 def _proportional(pid: int) -> int:

@@ -166,11 +166,25 @@ def _await(value: Any) -> Any:
 def _operators() -> dict[str, Callable[..., Any]]:
     import operator
 
-    names = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and_", "or_", "xor")
-    names += ("iadd", "isub", "imul", "itruediv", "iand", "ior")
+    names = (
+        "add",
+        "sub",
+        "mul",
+        "matmul",
+        "truediv",
+        "floordiv",
+        "mod",
+        "pow",
+        "lshift",
+        "rshift",
+        "and_",
+        "or_",
+        "xor",
+    )
+    names += tuple(f"i{name.rstrip('_')}" for name in names)
     names += ("eq", "ne", "lt", "le", "gt", "ge", "neg", "abs", "getitem", "setitem", "delitem")
     found = {name: getattr(operator, name) for name in names}
-    for name in ("add", "sub", "mul", "truediv"):
+    for name in ("add", "sub", "mul", "truediv", "floordiv", "mod"):
         found[f"r{name}"] = lambda value, other, operate=found[name]: operate(other, value)
     return found
 

@@ -1,4 +1,4 @@
-"""Workers that run programs in boxes: one for each core, and more while programs sleep."""
+"""Workers that run programs in boxes: a few for each core, and more beside programs that sleep."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import warnings
 from typing import Any
 
 from verifiers.sandbox import wire
-from verifiers.sandbox.assertions import plan_tests
+from verifiers.sandbox.assertions import count_tests
 from verifiers.sandbox.types import (
     AssertTests,
     CallTests,
@@ -27,7 +27,7 @@ from verifiers.sandbox.types import (
 from verifiers.sandbox.worker_process import WorkerFailed, WorkerHangs, WorkerProcess, start_workers
 
 TIER_VARIABLE = "REASONING_SANDBOX_TIER"
-_BOXES_PER_CORE = 3
+_RUNNING_PER_CORE, _BOXES_PER_CORE = 3, 8
 _DEFAULT_LIMITS = Limits()
 _SLACK_S = 60.0
 _LEAVE_S = 5.0
@@ -36,8 +36,9 @@ _LEAVE_S = 5.0
 class Sandbox:
     """Runs as many programs at a time as it has `workers`, on a system that gives at least `tier`.
 
-    Without `workers` it is three for each core, for programs that sleep until their time is up take no processor. One
-    for each core starts at the first use, the others when all are busy. Without `tier`, the variable
+    Three programs run for each core. Beside one that sleeps, maybe until its time is up, another starts: nobody waits
+    for it. One that computes is counted, so that each gets its share of a processor. Without `workers` there may be
+    eight for each core. One for each core starts at the first use, the others when wanted. Without `tier`, the variable
     REASONING_SANDBOX_TIER names it; without that it is `full`. Thread-safe; a fork starts its own.
 
     Raises:
@@ -48,6 +49,7 @@ class Sandbox:
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         self._count = workers or cores * _BOXES_PER_CORE
         self._at_first = min(self._count, cores)
+        self._running_count = min(self._count, cores * _RUNNING_PER_CORE)
         self._required = tier or _tier_of_environment()
         self._reset()
         os.register_at_fork(after_in_child=self._reset)
@@ -55,6 +57,7 @@ class Sandbox:
     def _reset(self) -> None:
         self._lock = threading.Lock()
         self._slots = threading.BoundedSemaphore(self._count)
+        self._running = threading.BoundedSemaphore(self._running_count)
         self._idle: list[WorkerProcess] = []
         self._all: set[WorkerProcess] = set()
         self._tier: Tier | None = None
@@ -83,8 +86,8 @@ class Sandbox:
             raise TypeError(f"the program must be text, not {type(program).__name__}")
         job: dict[str, Any] = {**_job(tests), "program": program, "limits": _fields(limits), "fail_fast": fail_fast}
         tier = self.tier
-        with self._slots:
-            answer = self._ask(json.dumps(job), 4 * limits.timeout_s * (job["count"] + 1) + _SLACK_S)
+        with self._slots, _Turn(self._running) as turn:
+            answer = self._ask(json.dumps(job), 6 * limits.timeout_s * (job["count"] + 1) + _SLACK_S, turn)
         return _report(answer, job["count"], tier)
 
     def close(self) -> None:
@@ -124,7 +127,7 @@ class Sandbox:
         if self._tier is not Tier.FULL:
             warnings.warn(f"programs run in a sandbox of tier {self._tier} only ({reasons[0]})", stacklevel=4)
 
-    def _ask(self, job: str, patience: float) -> dict[str, Any]:
+    def _ask(self, job: str, patience: float, turn: _Turn) -> dict[str, Any]:
         problem = ""
         for _ in range(2):
             try:
@@ -133,7 +136,7 @@ class Sandbox:
                 problem = str(error)
                 continue
             try:
-                answer = worker.ask(job, patience)
+                answer = worker.ask(job, patience, turn.give_up)
             except BaseException as error:
                 with self._lock:
                     self._all.discard(worker)
@@ -167,6 +170,27 @@ class Sandbox:
         return worker
 
 
+class _Turn:
+    """One of the programs that are let run together, until it ends or sleeps."""
+
+    def __init__(self, running: threading.BoundedSemaphore) -> None:
+        self._running = running
+        self._holds = False
+
+    def __enter__(self) -> _Turn:
+        self._running.acquire()
+        self._holds = True
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.give_up()
+
+    def give_up(self) -> None:
+        if self._holds:
+            self._holds = False
+            self._running.release()
+
+
 def _tier_of_environment() -> Tier:
     name = os.environ.get(TIER_VARIABLE, Tier.FULL.value)
     try:
@@ -196,7 +220,7 @@ def _job(tests: Tests) -> dict[str, Any]:
         case StdioTests(cases, compare):
             return {"form": "stdio", "compare": compare, "cases": cases, "count": len(cases)}
         case AssertTests(code, shared_state):
-            form, count = ("shared", 1) if shared_state else ("assert", len(plan_tests(code).parts))
+            form, count = ("shared", 1) if shared_state else ("assert", count_tests(code))
             return {"form": form, "code": code, "count": count}
     raise TypeError(f"tests must be CallTests, AssertTests or StdioTests, not {type(tests).__name__}")
 

@@ -37,7 +37,10 @@ def _among_remotes(name: str) -> Callable[[Any, Any], Any]:
     def operate(self: Remote, other: Any) -> Any:
         if not isinstance(other, Remote) and not _made_by_tests(self):
             return NotImplemented
-        return link_of(self).ask(name, node_of(self), other)
+        value = link_of(self).ask(name, node_of(self), other)
+        if type(value) is Remote and _made_by_tests(self):
+            object.__setattr__(value, "_made", True)
+        return value
 
     return operate
 
@@ -155,12 +158,16 @@ class Remote:
     __lt__, __le__, __gt__, __ge__ = (_among_remotes(name) for name in ("lt", "le", "gt", "ge"))
     __add__, __sub__, __mul__, __matmul__ = (_among_remotes(name) for name in ("add", "sub", "mul", "matmul"))
     __truediv__, __floordiv__, __mod__ = (_among_remotes(name) for name in ("truediv", "floordiv", "mod"))
-    __radd__, __rsub__, __rmul__ = (_among_remotes(name) for name in ("radd", "rsub", "rmul"))
-    __rtruediv__, __pow__ = (_among_remotes(name) for name in ("rtruediv", "pow"))
+    __pow__, __lshift__, __rshift__ = (_among_remotes(name) for name in ("pow", "lshift", "rshift"))
     __and__, __or__, __xor__ = (_among_remotes(name) for name in ("and_", "or_", "xor"))
 
-    __iadd__, __isub__, __imul__ = (_among_remotes(name) for name in ("iadd", "isub", "imul"))
-    __itruediv__, __iand__, __ior__ = (_among_remotes(name) for name in ("itruediv", "iand", "ior"))
+    __radd__, __rsub__, __rmul__ = (_among_remotes(name) for name in ("radd", "rsub", "rmul"))
+    __rtruediv__, __rfloordiv__, __rmod__ = (_among_remotes(name) for name in ("rtruediv", "rfloordiv", "rmod"))
+
+    __iadd__, __isub__, __imul__, __imatmul__ = (_among_remotes(name) for name in ("iadd", "isub", "imul", "imatmul"))
+    __itruediv__, __ifloordiv__, __imod__ = (_among_remotes(name) for name in ("itruediv", "ifloordiv", "imod"))
+    __ipow__, __ilshift__, __irshift__ = (_among_remotes(name) for name in ("ipow", "ilshift", "irshift"))
+    __iand__, __ior__, __ixor__ = (_among_remotes(name) for name in ("iand", "ior", "ixor"))
 
     def __neg__(self) -> Any:
         return link_of(self).ask("neg", node_of(self))

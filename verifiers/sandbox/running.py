@@ -12,17 +12,20 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from verifiers.sandbox import memory, wire
+from verifiers.sandbox import hopeless, memory, wire
 from verifiers.sandbox.box import Order
 from verifiers.sandbox.capture import Capture
 from verifiers.sandbox.client import SandboxError, Zygote
 from verifiers.sandbox.deadline import Deadline
 from verifiers.sandbox.memory import Group
 from verifiers.sandbox.types import Limits, Outcome, Tier
+from verifiers.sandbox.usage import Use, first_child, uses
 
 SETUP_DEADLINE_S = 30.0
-_TICK_S = 0.03
+_TICK_S, _LONGEST_TICK_S = 0.03, 0.25
 _GRACE_S = 1.0
+_FIRST_QUESTION_S = 0.02
+"""Of processor time: what uses more may be in a loop without end."""
 _SIGKILL, _SIGSYS, _SIGXCPU = 128 + 9, 128 + 31, 128 + 24
 
 
@@ -38,12 +41,23 @@ class Stopped(Exception):
 class Box:
     """A program's box. Use as a context: at the end everything in it is ended, and what it left is removed.
 
-    `floods` tells whether more output than allowed ends the program or is thrown away.
+    `sleeps` is called when the program has taken no processor for a while. `floods` tells whether more output than
+    allowed ends the program or is thrown away.
     """
 
-    def __init__(self, zygote: Zygote, group: Group | None, limits: Limits, stdin: bytes, *, floods: bool) -> None:
-        self._zygote, self._group, self._floods = zygote, group, floods
+    def __init__(
+        self,
+        zygote: Zygote,
+        group: Group | None,
+        limits: Limits,
+        stdin: bytes,
+        sleeps: Callable[[], None],
+        *,
+        floods: bool,
+    ) -> None:
+        self._zygote, self._group, self._sleeps, self._floods = zygote, group, sleeps, floods
         self._memory = limits.memory_mb << 20
+        self._timeout_s = limits.timeout_s
         self.folder = _make_folder(zygote) if zygote.tier is not Tier.FULL else ""
         self.stdout, self.stderr = (Capture(limits.output_kb << 10) for _ in range(2))
         self.channel, theirs = socket.socketpair()
@@ -55,6 +69,8 @@ class Box:
         self._status: int | None = None
         self.lacked_memory = False
         self._next_look = time.monotonic() + _TICK_S
+        self._tick, self._used = _TICK_S, 0.0
+        self._next_question_s = _FIRST_QUESTION_S
         source = _file_of(stdin)
         try:
             if zygote.user is not None:  # so that a program may open them again, by /dev/stdin and the like
@@ -95,7 +111,7 @@ class Box:
         if "ready" not in message:
             raise SandboxError(f"the box could not be made: {message.get('setup')}")
         self.channel.settimeout(SETUP_DEADLINE_S)
-        self.channel.sendall(wire.frame(job))
+        self.channel.sendall(wire.frame({**job, "timeout_s": self._timeout_s}))
         self.channel.setblocking(False)
 
     def give_channel(self) -> int:
@@ -174,7 +190,7 @@ class Box:
         if status == _SIGSYS:
             return Stopped(Outcome.BLOCKED, "a system call that is not allowed ended the program")
         if status == _SIGXCPU:
-            return Stopped(Outcome.TIMEOUT, "more processor time than allowed")
+            return Stopped(Outcome.TIMEOUT, "more processor time than allowed, or no hope to end in time")
         if status > 128:
             return Stopped(Outcome.CRASH, f"ended by signal {status - 128}")
         return Stopped(Outcome.CRASH, f"ended with exit status {status}")
@@ -198,18 +214,35 @@ class Box:
         if until <= now and deadline.is_over():
             raise Stopped(Outcome.TIMEOUT, "the time was up")
         if now >= self._next_look:
-            self._look_at_memory()
+            self._look_inside()
         until = min(until, self._next_look)
         happened = {fd for fd, _ in self._poll.poll(max(0.0, 1000 * (until - now)))}
         for fd in happened:
             self._handlers[fd]()
         return happened
 
-    def _look_at_memory(self) -> None:
+    def _look_inside(self) -> None:
+        """What the program uses: often while it does anything, else seldom."""
+        processes = uses(self.pid)
         self._ask_for_kills()
-        if self.lacked_memory or memory.measure(self.pid, self._memory) > self._memory:
+        if self.lacked_memory or memory.measure(processes, self._memory) > self._memory:
             raise Stopped(Outcome.MEMORY, "more memory than allowed")
-        self._next_look = time.monotonic() + _TICK_S
+        self._ask_for_hope(processes)
+        used = sum(use.seconds_with_ended for use in processes)
+        before, self._tick = self._tick, _TICK_S if used != self._used else min(2 * self._tick, _LONGEST_TICK_S)
+        if before < self._tick == _LONGEST_TICK_S:
+            self._sleeps()
+        self._used = used
+        self._next_look = time.monotonic() + self._tick
+
+    def _ask_for_hope(self, processes: list[Use]) -> None:
+        """Have the program look whether its loop can ever end, again each time that it has used twice as much."""
+        program = first_child(self.pid) if self._zygote.tier is Tier.FULL else self.pid
+        for process in processes:
+            if process.pid == program and process.seconds >= self._next_question_s:
+                self._next_question_s *= 2
+                with suppress(OSError):  # it may have ended just now
+                    os.kill(process.pid, hopeless.SIGNAL)
 
     def _ask_for_kills(self) -> None:
         if self._group is not None and self._group.has_killed():
@@ -223,7 +256,9 @@ class Box:
 
     def _hear(self) -> None:
         self._zygote.hear()
-        self._status = self._zygote.status_of(self.pid)
+        ended = self._zygote.status_of(self.pid)
+        if ended is not None:  # what is heard later is of others
+            self._status = ended
 
     def _watch(self, fd: int, handler: Callable[[], None]) -> None:
         self._handlers[fd] = handler

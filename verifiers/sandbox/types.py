@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any
 
-from verifiers.sandbox.assertions import plan_tests
+from verifiers.sandbox.assertions import count_tests
 from verifiers.sandbox.compare import check_compare
 from verifiers.sandbox.tier import Tier
 
@@ -82,7 +82,7 @@ class AssertTests:
         if not isinstance(self.code, str) or not self.code.strip():
             raise ValueError("test.code is empty: it must be Python code that raises if the program is wrong")
         try:
-            plan_tests(self.code)
+            count_tests(self.code)
         except (SyntaxError, RecursionError) as error:
             raise ValueError(f"test.code is no Python: {error}") from None
         except ValueError as error:

@@ -13,7 +13,7 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any, TextIO
 
@@ -24,6 +24,7 @@ from verifiers.sandbox.memory import Group
 from verifiers.sandbox.running import Box
 from verifiers.sandbox.tests_process import TestsProcess
 from verifiers.sandbox.types import Limits, Outcome, Tier
+from verifiers.sandbox.worker_process import SLEEPS
 
 MAX_PROGRAM = 1_000_000
 """Characters."""
@@ -34,10 +35,13 @@ _DETAIL = 300
 
 
 class Worker:
-    """Runs jobs one after the other. `user` is whom programs run as, where this process may choose."""
+    """Runs jobs one after the other. `user` is whom programs run as, where this process may choose.
 
-    def __init__(self, tier: Tier, user: int | None) -> None:
-        self._tier, self._user = tier, user
+    `sleeps` is called when a program takes no processor.
+    """
+
+    def __init__(self, tier: Tier, user: int | None, sleeps: Callable[[], None]) -> None:
+        self._tier, self._user, self._sleeps = tier, user, sleeps
         self._group = Group.make() if tier is not Tier.PROCESS else None
         self._zygote: Zygote | None = None
         self._tests: TestsProcess | None = None
@@ -107,7 +111,7 @@ class Worker:
 
     def box(self, limits: Limits, stdin: bytes = b"", *, floods: bool = False) -> Box:
         assert self._zygote is not None
-        return Box(self._zygote, self._group, limits, stdin, floods=floods)
+        return Box(self._zygote, self._group, limits, stdin, self._sleeps, floods=floods)
 
     def tests_for(self, code: str) -> TestsProcess:
         """A process for this test code: the shared one if the code leaves no trace in it, otherwise its own."""
@@ -136,7 +140,7 @@ def main(tier: str, user: int | None, parent: int) -> None:
     os.dup2(2, 1)
     sys.setrecursionlimit(5000)
     _leave_with(parent)
-    worker = Worker(Tier(tier), user)
+    worker = Worker(Tier(tier), user, lambda: _write(replies, SLEEPS.decode()))
     try:
         problem = worker.prepare()
         _say(replies, {"error": problem} if problem else {"ready": True})
@@ -151,8 +155,12 @@ def main(tier: str, user: int | None, parent: int) -> None:
 
 
 def _say(replies: TextIO, answer: dict[str, Any]) -> None:
+    _write(replies, json.dumps(answer))
+
+
+def _write(replies: TextIO, line: str) -> None:
     with suppress(BrokenPipeError):
-        replies.write(json.dumps(answer) + "\n")
+        replies.write(line + "\n")
         replies.flush()
 
 

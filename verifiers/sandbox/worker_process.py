@@ -8,12 +8,15 @@ import os
 import select
 import subprocess
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 from verifiers.sandbox.client import START_DEADLINE_S, command
 from verifiers.sandbox.tier import Tier
 
+SLEEPS = b"sleeps"
+"""A line that a worker may say before its answer."""
 _FIRST_USER, _USERS = 64000, 1000
 _LONGEST_S = 2e6
 _numbers = itertools.count()
@@ -44,26 +47,27 @@ class WorkerProcess:
         self._data = b""
 
     def wait_until_ready(self) -> None:
-        answer = self._read(2 * START_DEADLINE_S)
+        answer = self._read(2 * START_DEADLINE_S, lambda: None)
         if "error" in answer:
             raise WorkerFailed(answer["error"])
 
-    def ask(self, job: str, patience: float) -> dict[str, Any]:
+    def ask(self, job: str, patience: float, sleeps: Callable[[], None]) -> dict[str, Any]:
+        """The answer. Calls `sleeps` if the program takes no processor."""
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(job.encode() + b"\n")
             self._process.stdin.flush()
         except BrokenPipeError:
             raise WorkerFailed("a worker has ended") from None
-        return self._read(patience)
+        return self._read(patience, sleeps)
 
-    def _read(self, patience: float) -> dict[str, Any]:
+    def _read(self, patience: float, sleeps: Callable[[], None]) -> dict[str, Any]:
         assert self._process.stdout is not None
         fd = self._process.stdout.fileno()
         poll = select.poll()
         poll.register(fd, select.POLLIN)
         deadline = time.monotonic() + min(patience, _LONGEST_S)
-        parts = []
+        parts: list[bytes] = []
         while True:
             if not poll.poll(max(0.0, 1000 * (deadline - time.monotonic()))):
                 raise WorkerHangs("a worker does not answer")
@@ -72,7 +76,12 @@ class WorkerProcess:
                 raise WorkerFailed("a worker has ended")
             parts.append(data)
             if data.endswith(b"\n"):
-                return json.loads(b"".join(parts))
+                *notes, last = b"".join(parts).splitlines()
+                if notes or last == SLEEPS:
+                    sleeps()
+                if last != SLEEPS:
+                    return json.loads(last)
+                parts.clear()
 
     def dismiss(self) -> None:
         """Let it end when it is idle, after its zygote."""

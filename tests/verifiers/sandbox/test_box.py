@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -12,6 +13,10 @@ import pytest
 
 from verifiers.sandbox import CallTests, Limits, Outcome, Sandbox, StdioTests, Tier
 from verifiers.sandbox.capabilities import capabilities
+from verifiers.sandbox.client import Zygote
+from verifiers.sandbox.tests_process import TestsProcess
+from verifiers.sandbox.worker_process import next_user
+from verifiers.sandbox.zygote import ENDED, NUMBER
 
 FULL = all(found.works for found in capabilities() if found.needed == "full")
 pytestmark = pytest.mark.skipif(not FULL, reason="no namespaces here: see `python -m verifiers.sandbox doctor`")
@@ -48,7 +53,7 @@ def test_nothing_of_the_host_is_there(sandbox, monkeypatch, tmp_path):
     assert not there and not here
     assert not {"home", "work", "sys", "boot", "mnt", "run", "srv"} & set(top)
     assert set(etc) <= {"ld.so.cache"}
-    assert set(environment) <= {"MALLOC_ARENA_MAX", "LC_CTYPE"}
+    assert set(environment) <= {"MALLOC_ARENA_MAX", "GLIBC_TUNABLES", "LC_CTYPE"}
     assert (files, temporary) == (["main.py"], [])
 
 
@@ -228,7 +233,7 @@ class in_process_worker:
         from verifiers.sandbox.worker import Worker
         from verifiers.sandbox.worker_process import next_user
 
-        self._worker = Worker(Tier.FULL, next_user())
+        self._worker = Worker(Tier.FULL, next_user(), lambda: None)
         if not self._group and self._worker._group is not None:
             self._worker._group.remove()
             self._worker._group = None
@@ -322,3 +327,17 @@ def test_a_killed_zygote_or_worker_is_replaced():
             victim.kill()
             psutil.wait_procs([victim], timeout=5) if depth == 0 else time.sleep(0.2)
             assert call(sandbox, "def f(x): return x", 1).outcome is Outcome.PASS
+
+
+def test_orders_that_come_together_are_told_apart():
+    zygote = Zygote(Tier.PROCESS, next_user(), None)
+    try:
+        tests = TestsProcess(zygote)
+        os.kill(zygote._process.pid, signal.SIGSTOP)
+        for pid in (2**22 + 1, tests._pid):  # the first is of none that it has
+            zygote.connection.sendall(pid.to_bytes(NUMBER))
+        os.kill(zygote._process.pid, signal.SIGCONT)
+        assert zygote._next(10.0) == (ENDED, tests._pid)
+        tests._channel.close()
+    finally:
+        zygote.close()

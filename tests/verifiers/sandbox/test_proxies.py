@@ -73,6 +73,25 @@ HONEST = {
         "import math\nfrom collections import Counter\ndef f(x): return x / 2",
         "assert math.isclose(f(1), 0.5)\nassert Counter([f(2)]) == {1.0: 1}",
     ),
+    "in place only": (
+        "class A:\n    def __init__(s, v): s.v = v\n"
+        + "".join(
+            f"    def __i{name}__(s, o): return A((s.v, {name!r}, o))\n"
+            for name in ("add", "sub", "mul", "matmul", "truediv", "floordiv", "mod", "pow", "lshift", "rshift")
+        )
+        + "".join(f"    def __i{name}__(s, o): return A((s.v, {name!r}, o))\n" for name in ("and", "or", "xor")),
+        "a = A(0)\n"
+        + "a += 1\na -= 2\na *= 3\na @= 4\na /= 5\na //= 6\na %= 7\na **= 8\na <<= 9\na >>= 10\n"
+        + "a &= 11\na |= 12\na ^= 13\nassert a.v[1:] == ('xor', 13)\nv = a.v\n"
+        + "for n in range(13): v = v[0]\nassert v == 0",
+    ),
+    "arithmetic with what came of arithmetic": (VECTOR, "v = V(1) * 2 * 3\nassert v * 2 == V(12)\nassert v.x == 6"),
+    "steps by hand": (
+        "class I:\n    n = 0\n    def __next__(self):\n        self.n += 1\n"
+        "        if self.n > 2: raise StopIteration(7)\n        return self.n\n",
+        "i = I()\nassert i.__next__() == 1\nstep = i.__next__\nassert step() == 2\n"
+        "try:\n    step()\n    assert False\nexcept StopIteration as stop:\n    assert stop.value == 7",
+    ),
     "a function named like a module": ("def bisect(x): return x + 1", "assert bisect(1) == 2"),
 }
 
@@ -113,6 +132,10 @@ TRICKS = {
         "assert -4 in neg(4)",
     ),
     "arithmetic": ("class E:\n    def __sub__(s, x): return 0\ndef neg(x): return E()", "assert abs(neg(4) - 9) < 1"),
+    "arithmetic in place": (
+        "class E:\n    def __isub__(s, x): return 0\ndef neg(x): return E()",
+        "x = neg(4)\nx -= 9\nassert abs(x) < 1",
+    ),
     "an equal list": (
         "class L(list):\n    def __eq__(s, o): return True\n    __hash__ = None\ndef neg(x): return L()",
         "assert neg(1) == [5]",

@@ -55,6 +55,15 @@ def test_as_in_python(sandbox, name, tmp_path):
     assert report.outcome is Outcome.PASS, (report.detail, report.stderr, report.stdout)
 
 
+def test_a_stdout_that_was_taken_away_is_a_failure_as_in_python(sandbox, tmp_path):
+    script = "import io, sys\nout = io.TextIOWrapper(sys.stdout.detach())\nout.write(str(int(input()) + 1))"
+    (tmp_path / "script.py").write_text(script)
+    done = subprocess.run([sys.executable, "script.py"], input="41\n", capture_output=True, text=True, cwd=tmp_path)
+    assert (done.stdout, done.returncode) == ("42", 120)
+    report = sandbox.run_tests(script, StdioTests((("41\n", "42\n"),)))
+    assert (report.outcome, report.detail) == (Outcome.CRASH, "ended with exit status 120")
+
+
 def test_an_empty_stdin_can_be_opened_again(sandbox):
     report = sandbox.run_tests("print(len(open('/dev/stdin').read()))", StdioTests((("", "0"),)))
     assert report.outcome is Outcome.PASS, report.detail

@@ -2,11 +2,12 @@
 
 import ctypes
 import ctypes.util
+import os
 import struct
 
 import pytest
 
-from verifiers.sandbox import seccomp
+from verifiers.sandbox import Sandbox, StdioTests, Tier, seccomp
 
 MACHINES = list(seccomp.ARCHITECTURES)
 ALL = {
@@ -101,3 +102,11 @@ def test_numbers_are_those_of_libseccomp():
             known = library.seccomp_syscall_resolve_name_arch(seccomp.ARCHITECTURES[machine], name.encode())
             if known != -1:  # newer than this libseccomp
                 assert number == (known if known >= 0 else -1), (name, machine)
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="only there is another set of numbers")
+@pytest.mark.parametrize(("number", "outcome"), [(39, "pass"), (0x40000000 + 39, "blocked")])
+def test_the_kernel_ends_a_program_that_calls_by_the_numbers_of_x32(number, outcome):
+    program = f"import ctypes, os\nprint(ctypes.CDLL(None).syscall({number}) == os.getpid())"
+    with Sandbox(workers=1, tier=Tier.LANDLOCK) as sandbox:
+        assert sandbox.run_tests(program, StdioTests((("", "True"),))).outcome == outcome

@@ -152,7 +152,7 @@ def test_every_tier_makes_the_verdict_also_for_root_with_a_python_of_its_own(tie
     from verifiers.sandbox.worker import Worker
     from verifiers.sandbox.worker_process import next_user
 
-    worker = Worker(tier, next_user())
+    worker = Worker(tier, next_user(), lambda: None)
     limits = {"timeout_s": 1.0, "memory_mb": 512, "pids": 64, "output_kb": 64, "fsize_mb": 8}
     programs = {
         "pass": "def f(x): return x + 1",
