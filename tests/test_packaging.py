@@ -111,7 +111,7 @@ def test_weights_stay_under_20_mb():
 
 
 def test_every_imported_distribution_is_declared():
-    names = {canonicalize_name(requirement.name) for requirement in declared("cpu", "cuda")}
+    names = {canonicalize_name(requirement.name) for requirement in declared("cpu", "cuda", "lora")}
     owners = packages_distributions()
     imported = [(place, alias.name) for place, node in nodes(ast.Import) for alias in node.names]
     imported += [(place, node.module) for place, node in nodes(ast.ImportFrom) if node.module and not node.level]
