@@ -1,7 +1,7 @@
 """Programs that surely do not end in time: ended at once, with the verdict that waiting would give.
 
 This runs in the program's process and can harm only the program, and only one that nothing else can change: without
-another thread, a child, or a signal handler. Three things are hopeless there:
+another thread, a child (that of a child may outlive it), or a signal handler. Three things are hopeless there:
 
 - A sleep that is longer than the time of a test.
 - A loop that has come back to where all variables that it uses are as they were there before, if nothing on the way
@@ -21,11 +21,13 @@ import signal
 import sys
 import time
 from contextlib import suppress
+from functools import update_wrapper
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import dis
+    from collections.abc import Callable
 
 SIGNAL = signal.SIGURG
 """Ignored where it is not handled, as after `exec`."""
@@ -38,16 +40,19 @@ _ATOMS = frozenset({int, bool, str, bytes, type(None), range})
 _ITEMS = {list: list, tuple: list, set: list, frozenset: list, dict: lambda value: [*value.keys(), *value.values()]}
 _HARMLESS = frozenset(
     [
-        *("BINARY_OP", "BINARY_SUBSCR", "COMPARE_OP", "CONTAINS_OP", "COPY", "EXTENDED_ARG", "LOAD_CONST"),
+        *("BINARY_OP", "BINARY_SUBSCR", "COMPARE_OP", "CONTAINS_OP", "COPY", "LOAD_CONST"),
         *("LOAD_SMALL_INT", "NOP", "NOT_TAKEN", "POP_TOP", "STORE_SUBSCR", "SWAP", "TO_BOOL"),
     ]
 )
+# Not EXTENDED_ARG: the instruction that it extends is not traced, and so might do anything unseen.
 _ON_VARIABLES = ("LOAD_FAST", "STORE_FAST", "LOAD_NAME", "STORE_NAME", "LOAD_GLOBAL", "STORE_GLOBAL")
 _JUMPS = ("JUMP_", "POP_JUMP_")
 _HARMLESS_KINDS = (*_ON_VARIABLES, *_JUMPS, "UNARY_")
 _NUMBERS = (int, bool)
 _SUMS = ("+", "-", "+=", "-=")
 _ON_NUMBERS = ("COMPARE_OP", "COPY", "LOAD_SMALL_INT", "NOP", "NOT_TAKEN", "POP_TOP", "SWAP", "TO_BOOL", "UNARY_NOT")
+_OF_LOCALS = frozenset({"locals", "vars", "eval", "exec", "f_locals"})
+"""Before Python 3.13 a trace changes the dictionary that these have given, which the program could see."""
 _kill, _process = os.kill, os.getpid  # a program may put others in their place
 
 
@@ -58,23 +63,42 @@ def be_watchful() -> None:
 
 def watch_sleep(longest: float) -> None:
     """End this process, and none that it forks, when it goes to sleep for more seconds than that."""
-    really_sleep, own = time.sleep, _process()
+    time.sleep = _Sleep(time.sleep, longest)  # ty: ignore[invalid-assignment]
 
-    def sleep(seconds: Any, /) -> None:
-        if type(seconds) in (int, float) and seconds > longest and _process() == own and _is_alone():
-            _end()
-        really_sleep(seconds)
 
-    time.sleep = sleep  # ty: ignore[invalid-assignment]
+class _Sleep:
+    """Stands for `time.sleep`, and like it is no method where a class has it, and can be pickled by its name."""
+
+    def __init__(self, really_sleep: Callable[..., None], longest: float) -> None:
+        update_wrapper(self, really_sleep)
+        self.__module__ = "time"
+        self._really_sleep, self._longest, self._own = really_sleep, longest, _process()
+
+    def __call__(self, seconds: Any, /) -> None:
+        with suppress(Exception):  # a program is not disturbed by what it may have broken here
+            is_long = type(seconds) in (int, float) and seconds > self._longest
+            if is_long and _process() == self._own and _is_alone():
+                _end()
+        self._really_sleep(seconds)
+
+    def __reduce__(self) -> str:
+        return "sleep"
 
 
 def _look(_: int, frame: FrameType | None) -> None:
     try:
         importing = frame is None or frame.f_code.co_filename.startswith("<frozen")  # may hold locks that we need
-        if not importing and sys.gettrace() is None and sys.getprofile() is None and _is_alone():
+        if not importing and not _is_observed() and _is_alone():
             _Watch(frame).begin()  # after which nothing may be called here, for a call ends it
     except BaseException:  # noqa: BLE001 - a program is not disturbed by what it may have broken here
         return
+
+
+def _is_observed() -> bool:
+    """Whether the program is called back about what it runs."""
+    if sys.version_info >= (3, 12) and any(sys.monitoring.get_tool(tool) is not None for tool in range(6)):
+        return True
+    return sys.gettrace() is not None or sys.getprofile() is not None
 
 
 def _is_alone() -> bool:
@@ -85,7 +109,10 @@ def _is_alone() -> bool:
     try:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
-        return True
+        import resource  # by the few that need it: what the zygote has makes every fork slower
+
+        had_children = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss > 0  # whose own may live on
+        return not had_children and signal.getsignal(signal.SIGCHLD) is signal.SIG_DFL
     return False
 
 
@@ -104,8 +131,25 @@ class _Watch:
 
     def begin(self) -> None:
         optimized = self._frame.f_code.co_flags & _CO_OPTIMIZED
+        if optimized and sys.version_info < (3, 13) and not self._may_keep_locals():
+            return
         if type(self._frame.f_globals) is dict and (optimized or type(self._frame.f_locals) is dict):
             self._set_trace(self._trace)
+
+    def _may_keep_locals(self) -> bool:
+        """Whether it changes nothing that a trace fills a dictionary of the local variables, kept with the frame."""
+        if not _OF_LOCALS.isdisjoint(self._frame.f_code.co_names):
+            return False
+        values = self._frame.f_locals
+        try:
+            for value in values.values():
+                self._state(value, [])
+        except ValueError:  # an object that might tell when it is let go
+            return False
+        finally:
+            values.clear()
+        self._compared = 0
+        return True
 
     def _trace(self, frame: FrameType, event: str, _: object) -> Any:
         goes_on = False
@@ -174,7 +218,7 @@ class _Watch:
         kind = type(value)
         if kind in _ATOMS:
             return kind, value
-        if kind is float:
+        if kind is float and value == value:  # what is not a number is compared by its identity in lists
             return kind, value.hex()
         if kind not in _ITEMS or self._compared > _VALUES:
             raise ValueError

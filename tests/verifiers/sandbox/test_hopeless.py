@@ -102,6 +102,31 @@ HOPEFUL = {
         "import signal\nseen = []\nfor n in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:\n"
         "    signal.signal(n, lambda *_: seen.append(1))\ni = 0\nwhile i < 5 * 10 ** 6:\n    i += 1"
     ),
+    "a variable beyond the first 256": (
+        "\n".join(f"v{i} = {i}" for i in range(300)) + "\nv299 = 0\nwhile v299 < 3 * 10 ** 6:\n    v299 += 1"
+    ),
+    "a local variable beyond the first 256": (
+        "def f():\n" + "\n".join(f"    v{i} = {i}" for i in range(300)) + "\n    v299 = 0\n"
+        "    while v299 < 3 * 10 ** 6: v299 += 1\nf()"
+    ),
+    "locals that were asked for": (
+        "def f(a, b):\n    parameters = locals()\n    i = 0\n    while i < 5 * 10 ** 6: i += 1\n"
+        "    return sorted(parameters)\nassert f(1, 2) == ['a', 'b']"
+    ),
+    "an object that is let go": (
+        "gone = []\nclass C:\n    def __del__(self): gone.append(1)\ndef f():\n    c = [C()]\n    i = 0\n"
+        "    while i < 5 * 10 ** 6: i += 1\n    del c\n    return gone == [1]\nassert f()"
+    ),
+    "a child's child": (
+        "import os, signal, time\nparent = os.getpid()\nchild = os.fork()\nif child == 0:\n    if os.fork() == 0:\n"
+        "        time.sleep(0.6)\n        os.kill(parent, signal.SIGINT)\n    os._exit(0)\nos.waitpid(child, 0)\n"
+        "try:\n    while parent: pass\nexcept KeyboardInterrupt:\n    pass"
+    ),
+    "a sleep that a class has": "import time\nclass C:\n    nap = time.sleep\nC().nap(0.01)",
+    "a sleep that is pickled": (
+        "import pickle, time\nassert pickle.loads(pickle.dumps(time.sleep)) is time.sleep\n"
+        "assert (time.sleep.__module__, time.sleep.__name__) == ('time', 'sleep')"
+    ),
     "another program": (
         "import os, sys\ncode = 'i = 0\\nwhile i < 5 * 10 ** 6: i += 1\\nprint(1)'\n"
         "os.execv(sys.executable, [sys.executable, '-c', code])"
