@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 
 from eval.figure import Words, drawing, files_of
 from eval.style import COLORS, LINES, MUTED, SMALL_SIZE
-from reasoning.kv_cache import UNITS, KvGrowth, KvSample
+from reasoning.kv_cache import UNITS, KvGrowth, KvSample, size_of
 
 MOST_MARKS = 400
 """Samples that are drawn; of a longer run the fullest of each stretch."""
@@ -26,7 +26,7 @@ def kv_growth(growth: KvGrowth, out: Path, *, device: str, note: str) -> list[Pa
         return []
     unit, size = next(((unit, size) for unit, size in UNITS.items() if growth.peak_bytes >= size), ("B", 1))
     near = growth.capacity_bytes <= FAR_ABOVE * growth.peak_bytes
-    words = Words("How the KV cache grows with the thinking", _caption(growth, device, unit, size, note))
+    words = Words("How the KV cache grows with the thinking", _caption(growth, device, note))
     numbers = {
         "device": device,
         "capacity_bytes": growth.capacity_bytes,
@@ -86,11 +86,11 @@ def _draw_residual(axes: Axes, samples: Sequence[KvSample], block_bytes: int) ->
     axes.set_ylabel("off by\n(blocks)")
 
 
-def _caption(growth: KvGrowth, device: str, unit: str, size: int, note: str) -> str:
+def _caption(growth: KvGrowth, device: str, note: str) -> str:
     parts = [
         f"On {device}. Predicted: the blocks that the running requests need for their lengths, shared ones once. "
         "Measured: blocks that the engine holds. Below: the difference for each running request; band: one block.",
-        f"Peak {growth.peak_bytes / size:.3g} {unit} of {growth.capacity_bytes / size:,.3g}.",
+        f"Peak {size_of(growth.peak_bytes)} of {size_of(growth.capacity_bytes)}.",
     ]
     if growth.outside:
         parts.append(f"{growth.outside:,} of {len(growth.samples):,} samples lie outside the band.")

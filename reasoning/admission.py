@@ -8,7 +8,7 @@ from typing import Any
 from reasoning.budgets import format_budget
 from reasoning.config import ConfigError, EngineSection
 from reasoning.engine.base import CacheTooSmall
-from reasoning.kv_cache import GIB, UNITS, KvCache, cache_of_shape
+from reasoning.kv_cache import GIB, KvCache, cache_of_shape, size_of
 from reasoning.model_shape import DTYPE_BYTES, load_shape
 
 GROWTH_SHARE = 8
@@ -106,10 +106,3 @@ def describe_running(limit: int, *, is_set: bool) -> str:
     if is_set:
         return f"{limit:,} run at once, as set"
     return f"up to {limit:,} run at once while each can still grow by 1/{GROWTH_SHARE} of that"
-
-
-def size_of(count: int) -> str:
-    """Bytes to three figures, in the largest unit of which they are about one or more."""
-    unit, size = next(((unit, size) for unit, size in UNITS.items() if count > 0.95 * size), ("B", 1))
-    value = count / size
-    return f"{value:,.0f} {unit}" if value >= 100 else f"{value:.3g} {unit}"

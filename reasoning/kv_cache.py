@@ -236,3 +236,10 @@ def growth(attempts: Sequence[tuple[KvCache, Sequence[Mapping[str, Any]]]], larg
         recomputed_tokens=recomputed,
         outside=outside,
     )
+
+
+def size_of(count: int) -> str:
+    """Bytes to three figures, in the largest unit of which they are about one or more."""
+    unit, size = next(((unit, size) for unit, size in UNITS.items() if count > 0.95 * size), ("B", 1))
+    value = count / size
+    return f"{value:,.0f} {unit}" if value >= 100 else f"{value:.3g} {unit}"

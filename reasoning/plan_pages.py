@@ -7,8 +7,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from reasoning import console
-from reasoning.admission import size_of
 from reasoning.budgets import format_budget
+from reasoning.kv_cache import size_of
 from reasoning.planning import BudgetPlan, Workload
 from reasoning.roofline import Setup, Step, decode_step, prefill
 from reasoning.techniques import Gain

@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from reasoning.admission import size_of
 from reasoning.budgets import format_budget
 from reasoning.compute import Storage
 from reasoning.config import ConfigError
 from reasoning.hardware import Hardware
-from reasoning.kv_cache import GIB
+from reasoning.kv_cache import GIB, size_of
 from reasoning.model_shape import ModelShape
 from reasoning.roofline import Setup, Wall, decode_step, prefill
 from reasoning.types import NO_LIMIT

@@ -27,7 +27,7 @@ def test_prediction_measurement_capacity_and_preemptions(tmp_path):
     assert [sample["predicted_bytes"] // 2**20 for sample in found["samples"]] == [4, 8, 12, 0]
     assert (found["capacity_bytes"], found["peak_bytes"], found["preemptions"]) == (12 * 2**20, 12 * 2**20, 5)
     assert "On a GPU." in found["caption"]
-    assert "Peak 12 MiB of 12." in found["caption"]
+    assert "Peak 12 MiB of 12 MiB." in found["caption"]
     assert "5 preemptions: 1,234 tokens were computed again" in found["caption"]
     assert "PARTIAL RUN." in found["caption"]
     assert {"capacity", "preempted (5)", "KV cache (MiB)"} <= set(words(tmp_path / "kv.svg"))
@@ -35,7 +35,7 @@ def test_prediction_measurement_capacity_and_preemptions(tmp_path):
 
 def test_a_capacity_far_above_is_named_and_not_drawn(tmp_path):
     found = numbers(kv_growth(replace(GROWTH, capacity_bytes=2**40), tmp_path / "kv", device="", note=""))
-    assert "Peak 12 MiB of 1.05e+06" in found["caption"]
+    assert "Peak 12 MiB of 1,024 GiB." in found["caption"]
     assert "capacity" not in words(tmp_path / "kv.svg")
 
 
