@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from benchmarks.sandbox_batch import HOSTILE, RIGHT
 from benchmarks.sandbox_stress import load
 from reasoning.grading import Grader
 from reasoning.types import SampleKey, Task
@@ -19,15 +20,6 @@ from verifiers.sandbox.usage import Use
 FULL = all(found.works for found in capabilities() if found.needed == "full")
 pytestmark = pytest.mark.skipif(not FULL, reason="no namespaces here: see `python -m verifiers.sandbox doctor`")
 TIMEOUT_S = 2.0
-RIGHT = "def f(x):\n    return x + 1\n"
-HOSTILE = [
-    "import time\ndef f(x):\n    time.sleep(99)\n",
-    "def f(x):\n    while True:\n        pass\n",
-    "import os\nwhile True:\n    os.fork()\n",
-    "x = []\nwhile True:\n    x.append(bytearray(1 << 24))\n",
-    "import os\ndef f(x):\n    os._exit(0)\n",
-    "import time\ntime.sleep(99)\n",
-]
 
 
 def seconds_of(programs):
@@ -46,7 +38,7 @@ def seconds_of(programs):
 
 
 def test_a_batch_with_hostile_programs_waits_for_no_more_than_a_deadline():
-    programs = [RIGHT] * 58 + HOSTILE
+    programs = [*[RIGHT] * 58, *HOSTILE]
     seconds_of([RIGHT] * 8)  # starts the workers
     clean, _ = seconds_of([RIGHT] * 64)
     mixed, graded = seconds_of(programs)
