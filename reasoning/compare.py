@@ -128,7 +128,10 @@ def _run(name: str, summary: Summary) -> Run:
 
 def what_is_measured(folder: RunFolder) -> dict[str, object]:
     """The settings and the weights that decide the numbers of a run, but for its seed."""
-    settings = flatten(folder.read_config()) | {"model_sha256": folder.read_manifest().get("model_sha256")}
+    manifest = folder.read_manifest()
+    # Weights in the middle of a training are on no disk; their number of steps tells them from those it began with.
+    weights = {name: manifest.get(name) for name in ("model_sha256", "trained_steps")}
+    settings = flatten(folder.read_config()) | weights
     return {name: value for name, value in settings.items() if name not in RESUMABLE | {"seed"}}
 
 

@@ -84,6 +84,7 @@ class HeldOut:
         folder = make_folder(self._path(step))
         with folder.lock():
             prepare(self.plan, folder, resume=True, clean=False)
+            folder.update_manifest(trained_steps=step)
 
             def start() -> Engine:
                 attempt = {"engine": self.engine.describe()}

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 import reasoning.summary
+from reasoning.compare import what_is_measured
 from reasoning.engine.base import Engine, Output
 from reasoning.engine.scripted import ScriptedEngine
 from reasoning.files import read_json, read_json_lines
+from reasoning.run_folder import open_run
 from reasoning.train_plan import TrainPlan
 from rl.metrics import MetricsLog
 from tests.end_to_end import training
@@ -39,6 +41,12 @@ def test_leaves_everything(whole: Path) -> None:
         for suffix in ("png", "svg", "json"):
             assert (whole / "plots" / f"{figure}.{suffix}").stat().st_size > 0
     assert len(list((whole / "rollouts").glob("*.parquet"))) == 4
+
+
+def test_the_trained_model_is_not_taken_for_the_one_before(whole: Path) -> None:
+    before, after = (what_is_measured(open_run(whole / "eval" / f"step-00000{step}")) for step in (0, 4))
+    assert (before.pop("trained_steps"), after.pop("trained_steps")) == (0, 4)
+    assert before == after
 
 
 def test_metrics_are_a_line_a_step(whole: Path) -> None:
