@@ -35,6 +35,7 @@ from reasoning.model_shape import DTYPE_BYTES, load_shape
 
 TIMEOUT_S = 400
 STATE_EVERY_S = 0.2
+DUMMY = {"load_format": "dummy"}
 SHORTEST = 100  # tokens of a prompt
 
 
@@ -44,12 +45,14 @@ def main(arguments: Sequence[str]) -> int:
     options.add_argument("--context", default="50k", help="tokens of the longest prompt")
     options.add_argument("--requests", type=int, default=48)
     options.add_argument("--decode", type=int, default=512, help="tokens that every request decodes")
+    options.add_argument("--memory", type=float, default=0.9, help="share of the GPU's memory that the engine may take")
     options.add_argument("--json", type=Path, default=Path("kv-growth.json"))
     options.add_argument("--plots", type=Path, metavar="FOLDER")
     options.add_argument("--one", help=argparse.SUPPRESS)  # the shape that this process measures
     given = options.parse_args(arguments)
     if given.one is not None:
-        found = measure(given.one, parse_budget(given.context), given.requests, given.decode, given.plots)
+        settings = EngineSettings(max_num_seqs=given.requests, gpu_memory_utilization=given.memory, extra=DUMMY)
+        found = measure(given.one, settings, parse_budget(given.context), given.decode, given.plots)
         return _update(given.json, given.one, found)
     names = given.shapes.split(",")
     if unknown := [name for name in names if name not in SHAPES]:
@@ -78,14 +81,14 @@ def say(record: dict[str, Any]) -> str:
     )
 
 
-def measure(name: str, context: int, count: int, decode: int, plots: Path | None) -> dict[str, Any]:
-    """Run the requests of one shape in this process; what the cache took, and how far the prediction was from it."""
+def measure(name: str, settings: EngineSettings, context: int, decode: int, plots: Path | None) -> dict[str, Any]:
+    """Run as many requests as the engine holds in this process; what the cache took, and how far that was predicted."""
+    count = settings.max_num_seqs
     prepare_environment()
     from reasoning.engine.vllm import VllmEngine
 
     with tempfile.TemporaryDirectory() as folder:
         write_model(SHAPES[name], Path(folder))
-        settings = EngineSettings(max_num_seqs=count, extra={"load_format": "dummy"})
         engine = VllmEngine(folder, settings, context + decode, log=Path(folder, "log"))
         shape = load_shape(folder)
     described = engine.describe()

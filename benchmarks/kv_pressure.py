@@ -39,6 +39,7 @@ def evaluate(given: argparse.Namespace, out: Path, kv_bytes: int | None) -> dict
     command = [sys.executable, "-u", "-m", "reasoning.eval", "--model", given.model, "--tasks", given.tasks]
     command += ["--budgets", given.budgets, "--samples", given.samples, "--limit", given.limit, "--seed", given.seed]
     command += ["--engine.max_num_seqs", given.concurrency, "--out", str(out)]
+    command += ["--engine.gpu_memory_utilization", given.memory]
     if kv_bytes is not None:
         command += ["--engine.kv_cache_gb", repr(kv_bytes / GIB)]
     code = subprocess.run(command, stdout=subprocess.DEVNULL).returncode
@@ -111,6 +112,7 @@ def main(arguments: Sequence[str]) -> int:
     options.add_argument("--seed", default="0")
     options.add_argument("--concurrency", default="256")
     options.add_argument("--share", type=float, default=0.1)
+    options.add_argument("--memory", default="0.9", help="share of the GPU's memory that the engine may take")
     options.add_argument("--json", type=Path)
     options.add_argument("--plots", type=Path, metavar="FOLDER", help="where the figures of both caches go")
     given = options.parse_args(arguments)
