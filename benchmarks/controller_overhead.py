@@ -1,18 +1,20 @@
 """Wall time of the budget controller against the same requests through plain `llm.generate`.
 
-    python -m benchmarks.controller_overhead --limit 256 --budgets 64,256,1k,4k --json FILE
+    python -m benchmarks.controller_overhead --limit 256 --budgets 256,1k --json FILE
 
 The controller samples traces and forks, and returns them as ids and text; every request that it made is then replayed
-by vLLM's own offline class: same prompt ids, same number of tokens, all submitted at once, statistics off. `plain
-generate` returns ids and text, as it does unless told otherwise; `ids alone` is the same without any text. Either is an
-engine in a process of its own and repeats after a warm-up; medians and their ratios are printed, and how long the
-controller's side was outside of vLLM's core.
+by vLLM's own offline class: same prompt ids, same number of tokens, all submitted at once, statistics off. It runs as
+vLLM runs unless told otherwise, with its core in a process beside (`plain generate`), then with ids as all that it
+returns (`ids alone`), and again with the core in the caller's process, which is where the controller has it (`in one
+process`). All engines are started first; then one side runs at a time, and repeats after a warm-up. Medians and their
+ratios are printed, and how long the controller's side was outside of vLLM's core.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -24,10 +26,20 @@ from typing import Any
 
 from reasoning.config import load_config
 from reasoning.engine.environment import prepare_environment
+from reasoning.engine.memory import GIB
+from reasoning.engine.vllm import CPU_BLOCK_SIZE
 from reasoning.preflight import Plan, make_plan
 from reasoning.sampling import controller
 
-PLAIN = {"plain": "plain generate", "ids": "ids alone"}
+PLAIN = {"plain": "plain generate", "ids": "ids alone", "inside": "in one process"}
+READY = "ready"
+SIDES = ("controller", "plain", "inside")
+
+
+def wait_for_turn() -> None:
+    """Say that the engine is up, and wait until the others are, too, and this side may run."""
+    print(READY, flush=True)
+    sys.stdin.readline()
 
 
 def controlled(plan: Plan, repeats: int, out: Path) -> None:
@@ -52,6 +64,7 @@ def controlled(plan: Plan, repeats: int, out: Path) -> None:
             return outputs
 
     engine = Logged(plan.model.source, EngineSettings(**plan.config.engine.model_dump()), plan.max_model_len)
+    wait_for_turn()
     get_output = engine._client.get_output
 
     def timed_output() -> Any:
@@ -83,34 +96,40 @@ def _sample(plan: Plan, engine: Any) -> None:
         driver.step()
 
 
-def plain(plan: Plan, repeats: int, out: Path, log: dict[str, Any]) -> None:
-    """The same requests through `llm.generate`, with and without the text of what it returns."""
+def plain(plan: Plan, repeats: int, side: str, folder: Path) -> None:
+    """The same requests through `llm.generate`; with the core in a process of its own also without any text."""
+    os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "1" if side == "plain" else "0"
     from vllm import LLM
+    from vllm.platforms import current_platform
 
-    engine = log["engine"]
+    cpu = current_platform.is_cpu()
+    assert plan.config.engine.kv_cache_gb is not None
     llm = LLM(
         plan.model.source,
-        dtype=engine["dtype"],
-        enforce_eager=engine["enforce_eager"],
-        block_size=engine["block_size"],
-        max_num_seqs=engine["max_num_seqs"],
+        dtype="float32" if cpu else "auto",
+        enforce_eager=cpu,
+        block_size=CPU_BLOCK_SIZE if cpu else None,
+        max_num_seqs=plan.config.engine.max_num_seqs,
         max_model_len=plan.max_model_len,
-        kv_cache_memory_bytes=engine["kv_bytes"],
+        kv_cache_memory_bytes=int(plan.config.engine.kv_cache_gb * GIB),
+        gpu_memory_utilization=plan.config.engine.gpu_memory_utilization,
         enable_prefix_caching=True,
-        enable_chunked_prefill=None if engine["device"] != "cpu" else False,  # seeded requests need it off there
+        enable_chunked_prefill=False if cpu else None,  # seeded requests need it off there
         seed=0,
     )
-    prompts: Any = [{"prompt_token_ids": ids} for ids, _, _ in log["requests"]]
+    wait_for_turn()
+    requests = json.loads((folder / "controller.json").read_text())["requests"]
+    prompts: Any = [{"prompt_token_ids": ids} for ids, _, _ in requests]
     seconds: dict[str, list[float]] = {}
-    for side, text in (("plain", True), ("ids", False)):
-        sampling = [_params(plan, tokens, seed, text) for _, tokens, seed in log["requests"]]
-        seconds[side] = []
+    for name, text in (("plain", True), ("ids", False)) if side == "plain" else (("inside", True),):
+        sampling = [_params(plan, tokens, seed, text) for _, tokens, seed in requests]
+        seconds[name] = []
         for _ in range(repeats + 1):
             llm.reset_prefix_cache()
             started = time.perf_counter()
             llm.generate(prompts, sampling, use_tqdm=False)
-            seconds[side].append(time.perf_counter() - started)
-    out.write_text(json.dumps({side: row[1:] for side, row in seconds.items()}))
+            seconds[name].append(time.perf_counter() - started)
+    (folder / f"{side}.json").write_text(json.dumps({name: row[1:] for name, row in seconds.items()}))
 
 
 def _params(plan: Plan, tokens: int, seed: int, text: bool) -> Any:
@@ -136,30 +155,49 @@ def main(arguments: Sequence[str]) -> int:
     options.add_argument("--concurrency", default="256")
     options.add_argument("--repeats", type=int, default=3)
     options.add_argument("--json", type=Path)
-    options.add_argument("--side", choices=("controller", "plain"), help=argparse.SUPPRESS)
+    options.add_argument("--kv-cache-gb", default="4", help="of each engine")
+    options.add_argument("--side", choices=SIDES, help=argparse.SUPPRESS)
     options.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     given = options.parse_args(arguments)
     if given.side is None:
         return _compare(given, arguments)
     prepare_environment()
     overrides = {"budgets": given.budgets, "limit": given.limit, "countdown.levels": given.levels}
-    plan = make_plan(load_config(None, overrides | {"engine.max_num_seqs": given.concurrency}))
-    out = given.folder / f"{given.side}.json"
+    overrides |= {"engine.max_num_seqs": given.concurrency, "engine.kv_cache_gb": given.kv_cache_gb}
+    overrides |= {"engine.gpu_memory_utilization": str(0.9 / len(SIDES))}
+    plan = make_plan(load_config(None, overrides))
     if given.side == "controller":
-        controlled(plan, given.repeats, out)
+        controlled(plan, given.repeats, given.folder / "controller.json")
     else:
-        log = json.loads((given.folder / "controller.json").read_text())
-        plain(plan, given.repeats, out, log)
+        plain(plan, given.repeats, given.side, given.folder)
     return 0
+
+
+def _run(arguments: Sequence[str], folder: str) -> dict[str, Any]:
+    """Start all sides, then let one after the other run; what they found, by name."""
+    command = [sys.executable, "-m", "benchmarks.controller_overhead", *arguments, "--folder", folder, "--side"]
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    sides: dict[str, Any] = {side: subprocess.Popen([*command, side], **pipes) for side in SIDES}
+    try:
+        for side, process in sides.items():
+            while (line := process.stdout.readline()).strip() != READY:
+                if not line:
+                    raise SystemExit(f"the side {side} ended before its engine was up")
+        for side, process in sides.items():
+            process.communicate("go\n")
+            if process.returncode:
+                raise SystemExit(f"the side {side} failed")
+    finally:
+        for process in sides.values():
+            process.kill()
+    return {side: json.loads(Path(folder, f"{side}.json").read_text()) for side in SIDES}
 
 
 def _compare(given: argparse.Namespace, arguments: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory() as folder:
-        for side in ("controller", "plain"):
-            own = ["--side", side, "--folder", folder]
-            subprocess.run([sys.executable, "-m", "benchmarks.controller_overhead", *arguments, *own], check=True)
-        ours = json.loads(Path(folder, "controller.json").read_text())
-        seconds = {"controller": ours["seconds"], **json.loads(Path(folder, "plain.json").read_text())}
+        found = _run(arguments, folder)
+    ours = found["controller"]
+    seconds = {"controller": ours["seconds"], **found["plain"], **found["inside"]}
     tokens = sum(row[1] for row in ours["requests"])
     medians = {side: statistics.median(row) for side, row in seconds.items()}
     ratios = {side: medians["controller"] / medians[side] for side in PLAIN}

@@ -1,12 +1,12 @@
 """How often do the intervals hold the truth?
 
-    python -m benchmarks.coverage --curves 4000
+    python -m benchmarks.coverage --curves 16000
 
 Tasks have a difficulty from a Beta distribution with a known mean, samples are right with that probability. Counts how
 often the 95 % interval of the mean over tasks holds the mean, and how often the band holds a whole curve of budgets.
 Concentration a + b of the Beta distribution: 0.6 is a set of tasks that are either easy or hard, 10 one of tasks that
-are alike. With one sample a task nothing is simulated: the coverage is exact, for other intervals too, and beside it
-stands the nearest to 95 % that any interval could have there.
+are alike. With one sample a task nothing is simulated: the coverage is exact, for other intervals too, also on average
+over the means near by, and beside it stands the nearest to 95 % that any interval could have there.
 """
 
 from __future__ import annotations
@@ -15,15 +15,17 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import betaincinv
 
-from benchmarks.exact_coverage import INTERVALS, attainable, exact_coverage, ours
+from benchmarks.exact_coverage import INTERVALS, OURS, attainable, average_coverage, exact_coverage, ours
 from eval.statistics import Floats, mean_intervals, simultaneous_factor
 
 TASKS = (30, 200)
@@ -95,16 +97,44 @@ def _holds(rates: Floats, truth: Floats, widen: float) -> bool:
     return all(one.low <= true <= one.high for one, true in zip(estimates, truth, strict=True))
 
 
-def print_exact() -> list[dict[str, float]]:
-    """What intervals hold with one sample a task, and the nearest to 95 % that one could; printed, and as rows."""
-    print("one sample a task, exact\ntasks  mean " + "".join(f"{name:>17}" for name in (*INTERVALS, "attainable")))
+def print_exact() -> list[dict[str, Any]]:
+    """What intervals hold with one sample a task, at a mean and on average over the means near it, and the nearest to
+    95 % that one could hold; printed, and as rows.
+    """
+    print("one sample a task, exact: at this mean / on average near it")
+    print("tasks  mean " + "".join(f"{name:>17}" for name in (*INTERVALS, "attainable")))
     rows = []
     for tasks, mean in product(TASKS, MEANS):
         held = {name: exact_coverage(interval, tasks, mean) for name, interval in INTERVALS.items()}
-        held["attainable"] = attainable(tasks, mean)
-        rows.append({"tasks": tasks, "mean": mean} | held)
-        print(f"{tasks:5} {mean:5.2f} " + "".join(f"{100 * share:17.1f}" for share in held.values()))
+        average = {name: average_coverage(interval, tasks, mean) for name, interval in INTERVALS.items()}
+        best = attainable(tasks, mean)
+        rows.append({"tasks": tasks, "mean": mean, "held": held, "average": average, "attainable": best})
+        cells = "".join(f"{100 * held[name]:10.1f} /{100 * average[name]:5.1f}" for name in INTERVALS)
+        print(f"{tasks:5} {mean:5.2f} {cells}{100 * best:17.1f}")
     return rows
+
+
+def print_counts(exact: Sequence[Mapping[str, Any]], points: Floats) -> None:
+    """How many cells are within; with one sample a task also how many could be, and are on average near their mean."""
+    print(f"intervals: {_counts(points)}")
+    of = len(exact) * len(CONCENTRATIONS)
+    for what, shares in (
+        ("could be by any interval", [row["attainable"] for row in exact]),
+        ("are on average near their mean", [row["average"][OURS] for row in exact]),
+    ):
+        print(f"of the {of} with one sample a task {_inside(np.array(shares)).sum() * len(CONCENTRATIONS)} {what}")
+
+
+def _counts(shares: Floats) -> str:
+    return (
+        f"{_inside(shares).sum()} of {len(shares)} cells within {LEAST:.0%} to {MOST:.0%}, {(shares < LEAST).sum()} "
+        f"below (least {shares.min():.1%}), {(shares > MOST).sum()} above (most {shares.max():.1%}), "
+        f"mean {shares.mean():.1%}"
+    )
+
+
+def _inside(shares: Floats) -> NDArray[np.bool_]:
+    return (shares >= LEAST) & (shares <= MOST)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -124,15 +154,10 @@ def main(arguments: Sequence[str]) -> int:
             rows.append(asdict(cell) | asdict(found))
             line += f"{100 * found.point:6.1f}" + (" " * 8 if found.band is None else f" /{100 * found.band:6.1f}")
         print(line, flush=True)
-    points = np.array([row["point"] for row in rows])
-    inside = (points >= LEAST) & (points <= MOST)
-    print(
-        f"{inside.sum()} of {len(points)} cells within {LEAST:.0%} to {MOST:.0%}, {(points < LEAST).sum()} below "
-        f"(least {points.min():.1%}), {(points > MOST).sum()} above (most {points.max():.1%}), "
-        f"mean {points.mean():.1%}; {time.monotonic() - started:.0f} s"
-    )
-    least = sum(not LEAST <= row["attainable"] <= MOST for row in exact) * len(CONCENTRATIONS)
-    print(f"{least} of the cells above, with one sample a task, are out of the reach of any interval")
+    print_counts(exact, np.array([row["point"] for row in rows]))
+    if given.bands:
+        print(f"bands: {_counts(np.array([row['band'] for row in rows]))}")
+    print(f"{time.monotonic() - started:.0f} s")
     if given.json:
         command = ["python", "-m", "benchmarks.coverage", *arguments]
         record = {"command": command, "exact": exact, "cells": rows}

@@ -1,7 +1,8 @@
 """What intervals for a share of n hold exactly, and the best that any interval could.
 
 With one sample a task the number of right samples is binomial, so that coverage is a sum over all counts: a staircase
-in the true share, which no interval can make flat. Near 0 and 1 its steps are high.
+in the true share, which no interval can make flat. Near 0 and 1 its steps are high. Intervals for counts are therefore
+judged by the average over shares, too (A. Agresti and B. Coull, 1998; L. Brown, T. Cai and A. DasGupta, 2001).
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from eval.statistics import LEVEL, mean_intervals
 
 Interval = tuple[float, float]
 TAIL = (1 - LEVEL) / 2
+NEAR = 0.25
+"""Neighbouring shares: as far from the nearer of 0 and 1, give or take this part."""
 
 
 def ours(right: int, n: int) -> Interval:
@@ -52,8 +55,9 @@ def agresti_coull(right: int, n: int) -> Interval:
     return centre - half, centre + half
 
 
+OURS = "Wilson (ours)"
 INTERVALS: Mapping[str, Callable[[int, int], Interval]] = {
-    "Wilson (ours)": ours,
+    OURS: ours,
     "Clopper-Pearson": clopper_pearson,
     "mid-P": mid_p,
     "Jeffreys": jeffreys,
@@ -65,6 +69,13 @@ def exact_coverage(interval: Callable[[int, int], Interval], n: int, share: floa
     """Probability that the interval of a binomial count holds `share`."""
     held = [low <= share <= high for low, high in _all(interval, n)]
     return float(binom.pmf(np.arange(n + 1), n, share)[held].sum())
+
+
+def average_coverage(interval: Callable[[int, int], Interval], n: int, share: float) -> float:
+    """Mean coverage over the shares NEAR this one, evenly spread: the steps of the staircase even out."""
+    reach = NEAR * min(share, 1 - share)
+    shares = np.linspace(share - reach, share + reach, 201)
+    return float(np.mean([exact_coverage(interval, n, near) for near in shares]))
 
 
 @cache

@@ -33,11 +33,12 @@ def main(arguments: Sequence[str]) -> int:
     options.add_argument("--levels", default="4")
     options.add_argument("--concurrency", default="256")
     options.add_argument("--pairs", type=int, default=5)
+    options.add_argument("--memory", default="0.9", help="share of the GPU's memory that the engine may take")
     options.add_argument("--json", type=Path)
     given = options.parse_args(arguments)
     prepare_environment()
     overrides = {"budgets": given.budgets, "limit": given.limit, "countdown.levels": given.levels}
-    overrides["engine.max_num_seqs"] = given.concurrency
+    overrides |= {"engine.max_num_seqs": given.concurrency, "engine.gpu_memory_utilization": given.memory}
     plans = {side: make_plan(load_config(None, overrides | {"profile": side})) for side in ("true", "false")}
     record = {"command": ["python", "-m", "benchmarks.profile_overhead", *arguments]} | compare(plans, given.pairs)
     if given.json:

@@ -2,9 +2,9 @@
 
     python -m benchmarks.sandbox_batch --json FILE
 
-Grades the completions of one task as training does: all right, then with one in ten hostile, which end by themselves, by
-a cap or early (`verifiers/sandbox/hopeless.py`), then with one in ten an endless loop that only its deadline ends, these
-behind the others and in a second batch spread among them. The growth over the first batch is to be one limit.
+Grades the completions of one task as training does: all right, then with one in ten hostile, which end by themselves,
+by a cap or early (`verifiers/sandbox/hopeless.py`), then with one in ten an endless loop that only its deadline ends,
+these behind the others and in a last batch spread among them. The growth over the first is to be one limit.
 """
 
 from __future__ import annotations
@@ -87,10 +87,8 @@ def main(arguments: Sequence[str]) -> int:
     medians = {name: statistics.median(times) for name, times in seconds.items()}
     for name, times in seconds.items():
         growth = medians[name] - medians["clean"]
-        print(
-            f"{name:>9}: median {medians[name]:.2f} s of {[round(one, 2) for one in times]}, {growth:.2f} s more than clean"
-            f" ({growth / given.timeout:.2f} of the limit), starved {[starved for _, starved in found[name]]}"
-        )
+        print(f"{name:>9}: median {medians[name]:.2f} s of {[round(one, 2) for one in times]}, growth {growth:.2f} s")
+        print(f"{'':>11}{growth / given.timeout:.2f} of the limit; starved {[starved for _, starved in found[name]]}")
     if given.json:
         record = {
             "command": ["python", "-m", "benchmarks.sandbox_batch", *arguments],

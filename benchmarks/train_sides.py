@@ -149,12 +149,14 @@ def _packed(source: Path, row_tokens: int, *, compiled: bool, dead: float) -> di
     from transformers import AutoModelForCausalLM
 
     from rl.advantages import group_advantages
-    from rl.generations import Generation, GenerationSettings, window
+    from rl.generations import Generation, GenerationSettings
     from rl.losses import Objective
     from rl.masters import Masters
     from rl.memory import Shape, free_bytes, plan_memory
+    from rl.scorer import Scorer
     from rl.start import check_model
     from rl.update import PackedUpdate
+    from rl.windows import window
 
     size, cuda = _size(), torch.cuda.is_available()
     device = torch.device("cuda" if cuda else "cpu")
@@ -172,12 +174,10 @@ def _packed(source: Path, row_tokens: int, *, compiled: bool, dead: float) -> di
     optimizer = torch.optim.AdamW(masters.tensors, lr=1e-6, weight_decay=0.0, fused=True)
     objective = Objective()
     update = PackedUpdate(
-        model,
+        Scorer(model, 1.0, size.longest_document),
         objective,
         masters,
         row_tokens=row_tokens,
-        longest=size.longest_document,
-        temperature=1.0,
         threads=threads,
         compiled=compiled,
     )
