@@ -21,6 +21,8 @@ Z = NormalDist().inv_cdf(0.5 + LEVEL / 2)
 
 _PRIOR = 2.0
 """Weight of the worst case where few tasks tell how much tasks differ; chosen by the coverage that it gives."""
+_FREEDOM = 3.0
+"""Degrees of freedom of Student's t for each task that tells how much tasks differ; chosen likewise."""
 
 _NO_SPREAD = 1e-12
 _BLOCK_CELLS = 1_000_000
@@ -47,9 +49,14 @@ def mean_intervals(rates: Floats, *, widen: float = 1.0) -> list[Estimate]:
 
     Wilson's score interval (1927) for as many samples as the tasks are worth, n / design. The design effect is the
     variance of the rates over m (1 - m), what it would be with one sample a task; with one sample it is 1 and the
-    interval is Wilson's. It is drawn towards 1 where few tasks tell it: by K^2 : 2, with K the effective number of
-    tasks that were ever right, or ever wrong if those are fewer, (sum x)^2 / sum x^2 (L. Kish, Survey Sampling, 1965).
-    The effective sample size in a binomial interval is that of E. Korn and B. Graubard (1998).
+    interval is Wilson's. The effective sample size in a binomial interval is that of E. Korn and B. Graubard (1998).
+
+    Each limit has its own: drawn towards 1 by K^2 : 2 where few tasks tell it, with K the effective number of tasks
+    that were ever right for the upper limit, ever wrong for the lower one, (sum x)^2 / sum x^2 (L. Kish, Survey
+    Sampling, 1965). Few right tasks may have missed the rare ones that are right often, so that the truth may lie far
+    above the mean, not far below. The quantile is Student's with 3 K degrees of freedom, at most n - 1, as
+    far as the mean does not tell its own error: it does with one sample a task, and where few high rates raise both
+    together, for the lower limit near 0 and the upper near 1.
     """
     return [_mean_interval(column[~np.isnan(column)], widen) for column in rates.T]
 
@@ -79,7 +86,7 @@ def difference_interval(differences: Floats) -> Estimate:
     step = _towards_one(squares / change, change**2 / squares) if squares else 1.0
     centre = known.sum() / (n_tasks + 2)
     variance = (squares + 2 * step**2) / (n_tasks + 2) - centre**2
-    half = _quantile(n_tasks, step) * math.sqrt(variance / (n_tasks + 2))
+    half = _quantile(n_tasks - 1, step) * math.sqrt(variance / (n_tasks + 2))
     low, high = max(-1.0, centre - half), min(1.0, centre + half)
     return Estimate(float(known.mean()), float(low), float(high), "bonett-price", n_tasks)
 
@@ -106,7 +113,7 @@ def simultaneous_factor(rates: Floats, *, seed: int = 0, resamples: int = RESAMP
         # A resample that missed every task with a value at a budget says nothing about it.
         largest.append(np.nan_to_num(np.abs(drawn - means) / errors).max(axis=1))
     bonferroni = NormalDist().inv_cdf(1 - (1 - LEVEL) / (2 * len(varies)))
-    one = _quantile(int(counts.max()), known=0.0)
+    one = _quantile(int(counts.max()) - 1, known=0.0)
     return float(np.clip(np.quantile(np.concatenate(largest), LEVEL) / one, 1.0, bonferroni / Z))
 
 
@@ -132,9 +139,14 @@ def _mean_interval(rates: Floats, widen: float) -> Estimate:
         return Estimate(math.nan, math.nan, math.nan, "none", 0)
     mean = float(rates.mean())
     design = float(rates.var()) / (mean * (1 - mean)) if 0 < mean < 1 else 1.0
-    telling = min(_kish(rates), _kish(1 - rates))
-    effective = n_tasks / _towards_one(design, telling)
-    return Estimate(mean, *wilson(mean, effective, widen * _quantile(n_tasks, design)), "wilson", n_tasks)
+
+    def limits(telling: float, skew: float) -> tuple[float, float]:
+        own = _towards_one(design, telling)
+        return wilson(mean, n_tasks / own, widen * _quantile(min(n_tasks - 1, _FREEDOM * telling), max(design, skew)))
+
+    low, _ = limits(_kish(1 - rates), 1 - 2 * mean)
+    _, high = limits(_kish(rates), 2 * mean - 1)
+    return Estimate(mean, low, high, "wilson", n_tasks)
 
 
 def wilson(share: float, n: float, quantile: float = Z) -> tuple[float, float]:
@@ -155,11 +167,11 @@ def _towards_one(estimate: float, telling: float) -> float:
     return (estimate * telling**2 + _PRIOR) / (telling**2 + _PRIOR)
 
 
-def _quantile(n_tasks: int, known: float) -> float:
+def _quantile(freedom: float, known: float) -> float:
     """Student's t where the spread of the tasks is estimated, the normal as far as the mean alone tells it."""
     from scipy.special import stdtrit  # the inverse of Student's t
 
-    student = float(stdtrit(max(n_tasks - 1, 1), 0.5 + LEVEL / 2))
+    student = float(stdtrit(max(freedom, 1), 0.5 + LEVEL / 2))
     return student + (Z - student) * min(known, 1.0)
 
 

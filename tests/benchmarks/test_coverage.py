@@ -4,7 +4,7 @@ import pytest
 from scipy.stats import binomtest
 
 from benchmarks.coverage import Cell, coverage, main
-from benchmarks.exact_coverage import INTERVALS, attainable, clopper_pearson, exact_coverage, ours
+from benchmarks.exact_coverage import INTERVALS, attainable, average_coverage, clopper_pearson, exact_coverage, ours
 from reasoning.files import read_json
 
 
@@ -24,6 +24,17 @@ def test_coverage_by_hand():
     assert attainable(30, 0.02) == pytest.approx(0.9783, abs=1e-4)
 
 
+def test_the_average_is_over_shares_on_both_sides():
+    """One throw, which holds the half of the shares that it speaks for: right from 1/2 on."""
+
+    def halves(right: int, n: int) -> tuple[float, float]:
+        return (0.0, 0.5) if right == 0 else (0.5, 1.0)
+
+    # From 3/8 to 5/8: the mean of max(share, 1 - share).
+    assert average_coverage(halves, 1, 0.5) == pytest.approx(9 / 16, abs=0.005)
+    assert average_coverage(halves, 1, 0.9) == pytest.approx(0.9, abs=1e-9)  # 0.875 to 0.925
+
+
 def test_the_mid_p_interval_halves_what_was_seen():
     low, high = INTERVALS["mid-P"](3, 30)
     wide = INTERVALS["Clopper-Pearson"](3, 30)
@@ -40,6 +51,6 @@ def test_the_record_has_both(tmp_path, capsys):
     assert main(["--curves", "4", "--json", str(tmp_path / "found.json")]) == 0
     found = read_json(tmp_path / "found.json")
     assert (len(found["cells"]), len(found["exact"])) == (144, 12)
-    assert (
-        "6 of the cells above, with one sample a task, are out of the reach of any interval" in capsys.readouterr().out
-    )
+    printed = capsys.readouterr().out
+    assert "of the 36 with one sample a task 30 could be by any interval" in printed
+    assert "of the 36 with one sample a task 36 are on average near their mean" in printed

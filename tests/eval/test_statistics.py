@@ -37,6 +37,24 @@ def test_right_and_wrong_are_mirror_images_and_the_mean_lies_within(counts, wide
     assert right.value - 1e-12 <= right.high <= 1.0
 
 
+@given(st.lists(st.integers(0, 8), min_size=1, max_size=40), st.randoms(use_true_random=False))
+def test_the_order_of_the_tasks_does_not_matter(counts, random):
+    shuffled = random.sample(counts, len(counts))
+    (there,), (here,) = (mean_intervals(np.array(order)[:, None] / 8) for order in (counts, shuffled))
+    assert (there.low, there.high) == pytest.approx((here.low, here.high))
+
+
+def test_each_limit_is_told_by_the_tasks_on_its_side():
+    """Nine tasks never right and one half right: 1 task tells the upper limit, 9.5^2 / 9.25 tell the lower one."""
+    (estimate,) = mean_intervals(np.array([[0.5]] + [[0.0]] * 9))
+    design = 0.0225 / (0.05 * 0.95)
+    few, many = (design + 2) / 3, (design * 9.75676**2 + 2) / (9.75676**2 + 2)
+    wide = stats.t.ppf(0.975, 3) * (1 - design) + Z * design  # 3 degrees of freedom for the one task
+    slim = stats.t.ppf(0.975, 9) * (1 - 0.9) + Z * 0.9  # 1 - 2 m of its error comes with the mean
+    for limit, own, quantile in ((estimate.high, few, wide), (estimate.low, many, slim)):
+        assert abs(limit - 0.05) == pytest.approx(quantile * sqrt(limit * (1 - limit) * own / 10), rel=1e-5)
+
+
 def test_many_tasks_have_the_normal_interval_of_their_spread():
     rates = np.random.default_rng(3).random((3_000, 1))
     (estimate,) = mean_intervals(rates)
@@ -61,6 +79,7 @@ def test_more_samples_a_task_are_no_more_tasks():
         Cell(tasks=30, samples=1, mean=0.5, concentration=0.6),
         Cell(tasks=30, samples=16, mean=0.05, concentration=0.6),
         Cell(tasks=30, samples=64, mean=0.9, concentration=2.0),
+        Cell(tasks=30, samples=16, mean=0.98, concentration=10.0),
         Cell(tasks=200, samples=4, mean=0.98, concentration=2.0),
         Cell(tasks=200, samples=16, mean=0.3, concentration=10.0),
     ],
