@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from queue import Empty, SimpleQueue
@@ -11,8 +10,9 @@ from reasoning.types import SampleKey, Task
 from verifiers import grade
 from verifiers.base import Status, Verdict
 from verifiers.policy import PRESETS
+from verifiers.sandbox import BOXES
 
-THREADS = 8 * len(os.sched_getaffinity(0))
+THREADS = BOXES
 """They only wait: what grading takes is done in other processes, of which some may sleep until their time is up."""
 
 Graded = tuple[tuple[SampleKey, ...], Verdict]
@@ -38,11 +38,12 @@ class Grader:
     """One verdict for each submitted answer, for all the keys that share it.
 
     `policy` says what counts as the same mathematical answer; tasks of other kinds are graded the same under all.
+    `fair`: a program's verdict is the same on a busy machine. Otherwise no test is waited for beyond its limit.
     """
 
-    def __init__(self, tasks: Mapping[str, Task], policy: str) -> None:
+    def __init__(self, tasks: Mapping[str, Task], policy: str, *, fair: bool = True) -> None:
         self._tasks = tasks
-        self._meta = {"policy": policy}
+        self._meta = {"policy": policy, "fair": fair}
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="grader")
         self._done: SimpleQueue[Future[Graded]] = SimpleQueue()
         self._pending = 0

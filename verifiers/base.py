@@ -24,7 +24,8 @@ class Verdict:
 
     `rule` names what decided. `answer_form` and `reference_form` are the two sides as they were compared, cut when
     long. `span` is where the answer stands in the text given, in characters. `score` is the share of tests that passed,
-    for verifiers that run tests, None for all others and where the verifier failed.
+    for verifiers that run tests, None for all others and where the verifier failed. `starved`: a program ran out of its
+    time, for more than a tenth of which it waited for a processor.
     """
 
     status: Status
@@ -38,6 +39,7 @@ class Verdict:
     reference_form: str = ""
     span: tuple[int, int] | None = None
     score: float | None = None
+    starved: bool = False
 
 
 class Verifier(Protocol):

@@ -26,10 +26,11 @@ _STATUS = {Outcome.PASS: Status.CORRECT, Outcome.SANDBOX_ERROR: Status.ERROR}
 def verify_code(answer: str, reference: str, meta: Mapping[str, Any]) -> Verdict:
     """`meta["tests"]` are tests in the form of `verifiers.sandbox.parse_tests`; `reference` only describes them.
 
-    `meta` may also have `limits` (fields of `verifiers.sandbox.Limits`), `entry_point` (what the tests call) and
-    `prefix` (the beginning of a program that the answer completes). The verdict's `rule` is what the sandbox found;
-    `score` is the share of tests that passed. A program that is too slow or too large is wrong, not a failure of the
-    verifier: its `rule` says so. What says nothing about the program (`sandbox_error`) has no score.
+    `meta` may also have `limits` (fields of `verifiers.sandbox.Limits`), `entry_point` (what the tests call), `prefix`
+    (the beginning of a program that the answer completes) and `fair` (see `verifiers.sandbox.Sandbox.run_tests`). The
+    verdict's `rule` is what the sandbox found; `score` is the share of tests that passed. A program that is too slow or
+    too large is wrong, not a failure of the verifier: its `rule` says so. What says nothing about the program
+    (`sandbox_error`) has no score.
     """
     program = find_program(answer, defines=_called_name(tests_of(meta)[0], meta), prefix=meta.get("prefix", ""))
     if program.text is None:
@@ -45,6 +46,7 @@ def verify_code(answer: str, reference: str, meta: Mapping[str, Any]) -> Verdict
         rule=report.outcome.value,
         span=program.span,
         score=None if report.outcome is Outcome.SANDBOX_ERROR else _share_passed(report),
+        starved=report.starved,
     )
 
 
@@ -56,7 +58,7 @@ def run_program(program: str, meta: Mapping[str, Any]) -> Report:
         SandboxUnavailable: this system cannot give the isolation that was asked for.
     """
     tests, limits = tests_of(meta)
-    return run_tests(program, tests, limits)
+    return run_tests(program, tests, limits, fair=meta.get("fair", True))
 
 
 def require_sandbox() -> str:

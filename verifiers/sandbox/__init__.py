@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from verifiers.sandbox.parse import parse_tests
-from verifiers.sandbox.pool import Sandbox, close, run_tests
+from verifiers.sandbox.pool import BOXES, Sandbox, close, run_tests
 from verifiers.sandbox.types import (
     AssertTests,
     CallTests,
@@ -18,6 +18,7 @@ from verifiers.sandbox.types import (
 )
 
 __all__ = [
+    "BOXES",
     "AssertTests",
     "CallTests",
     "Limits",

@@ -1,7 +1,7 @@
-"""How long a test may still take: wall time, fairly counted where many programs share the processors.
+"""How long a test may still take: wall time, and where verdicts are to be the same everywhere, fairly counted.
 
-The limit is plain wall time on a machine with nothing else to do. Elsewhere a test gets back what it has to
-wait for a processor, so that no right program is too slow because others are busy:
+The limit is plain wall time on a machine with nothing else to do. Elsewhere a fair deadline gives a test back what it
+has to wait for a processor, so that no right program is too slow because others are busy:
 
 - It is over when it has had its limit: in processor time of all its processes, or in time that it did not wait for one.
   So a program that sleeps, or that had a processor all the time, gets no more than the limit.
@@ -10,6 +10,8 @@ wait for a processor, so that no right program is too slow because others are bu
 
 Thus a program that needs no more than 0.6 of its limit passes wherever an eighth of a processor is left for it, with
 any number of workers, and the verdict on one that needs more than its limit is the same everywhere.
+
+A deadline that is not fair gives nothing back, so that nobody waits for a test for longer than its limit.
 """
 
 from __future__ import annotations
@@ -23,15 +25,17 @@ _FIRST_LOOK_S = 0.2
 _FULL, _PROMISED = (1.0, 2.0), (0.6, 5.0)
 """What share of its limit a test is to have, and until how many times the limit it is waited for."""
 _ENOUGH_S = 0.01
+_NEARLY = 0.9
+"""A test that has had so much of its limit lacked nothing."""
 
 
 class Deadline:
-    """`seconds` of wall time; with a process id, what its processes waited for a processor is given back."""
+    """`seconds` of wall time. With a process id, what it waits for a processor is known, and given back if `fair`."""
 
-    def __init__(self, seconds: float, pid: int | None = None) -> None:
+    def __init__(self, seconds: float, pid: int | None = None, *, fair: bool = True) -> None:
         self._started = time.monotonic()
         self._seconds = seconds
-        self._pid = pid
+        self._pid, self._fair = pid, fair
         self._end = self._started + seconds
         self._look = self._started + min(_FIRST_LOOK_S, seconds / 2)
         self._before: tuple[float, float] | None = None
@@ -48,9 +52,17 @@ class Deadline:
             self._before = used, waited = self._counts()
             self._look = now
             self._had_at_look = min(now - self._started, max(used, now - self._started - waited))
-        if self._end <= now:
+        if self._end <= now and self._fair:
             self._end = self._later(now, self._had(now))
         return self._end
+
+    def lacked(self) -> float | None:
+        """Seconds of its time that the test has waited for a processor, if that is much of its limit."""
+        if self._before is None:
+            return None
+        now = time.monotonic()
+        had = self._had(now)
+        return now - self._started - had if had < _NEARLY * self._seconds else None
 
     def _had(self, now: float) -> float:
         """Seconds that the test has had."""

@@ -16,7 +16,6 @@ from verifiers.sandbox.types import Limits, Outcome
 
 _GRACE_S = 1.0
 _DETAIL = 300
-_TIMEOUTS_IN_A_ROW = 2
 _TOO_LONG = "a value that is too long to be compared"
 
 Result = list[Any]
@@ -26,7 +25,7 @@ Result = list[Any]
 class Boxes(Protocol):
     """Where boxes come from."""
 
-    def box(self, limits: Limits, stdin: bytes = b"", *, floods: bool = False) -> Box: ...
+    def box(self, limits: Limits, patience_s: float | None, stdin: bytes, *, floods: bool) -> Box: ...
 
     def tests_for(self, code: str) -> TestsProcess:
         """A process for this test code."""
@@ -36,25 +35,35 @@ class Boxes(Protocol):
 
 
 class Form:
-    """One job. `results` has an entry for every test from the start."""
+    """One job. `results` has an entry for every test from the start.
+
+    `starved` and `needed_s` are those of all its boxes together: any, and the most.
+    """
 
     def __init__(self, worker: Boxes, job: dict[str, Any]) -> None:
         self.worker, self.job = worker, job
         self.limits = Limits(**job["limits"])
         self.results: list[Result] = [[Outcome.NOT_RUN, 0.0, ""] for _ in range(job["count"])]
         self.stdout = self.stderr = ""
+        self.starved, self.needed_s = False, 0.0
+        self._fair = job["patience_s"] is None
 
     def run(self) -> None:
         raise NotImplementedError
 
+    def box(self, stdin: bytes = b"", *, floods: bool = False) -> Box:
+        return self.worker.box(self.limits, self.job["patience_s"], stdin, floods=floods)
+
     def deadline(self, box: Box) -> Deadline:
         """Of a test that begins now. After a first that took too long, no wait for a processor is given back."""
-        fair = all(outcome != Outcome.TIMEOUT for outcome, _, _ in self.results)
-        return Deadline(self.limits.timeout_s, box.pid if fair else None)
+        fair = self._fair and all(outcome != Outcome.TIMEOUT for outcome, _, _ in self.results)
+        return Deadline(self.limits.timeout_s, box.pid, fair=fair)
 
     def keep_output(self, box: Box) -> None:
         self.stdout = box.stdout.tail() or self.stdout
         self.stderr = box.stderr.tail() or self.stderr
+        self.starved = self.starved or box.starved
+        self.needed_s = max(self.needed_s, box.needed_s)
         if box.lacked_memory:
             self._take_back_pass()
 
@@ -69,12 +78,13 @@ class Form:
 
     def stops(self, index: int) -> bool:
         """Whether the series ends after this test: at the first failure if so wished, or when it only costs time."""
-        last = [result[0] for result in self.results[max(0, index + 1 - _TIMEOUTS_IN_A_ROW) : index + 1]]
+        most = 2 if self._fair else 1
+        last = [result[0] for result in self.results[max(0, index + 1 - most) : index + 1]]
         if last[-1] != Outcome.PASS and self.job["fail_fast"]:
             return True
-        if len(last) == _TIMEOUTS_IN_A_ROW and set(last) == {Outcome.TIMEOUT}:
+        if len(last) == most and set(last) == {Outcome.TIMEOUT}:
             for result in self.results[index + 1 :]:
-                result[2] = "not run after two timeouts in a row"
+                result[2] = "not run after two timeouts in a row" if self._fair else "not run after a timeout"
             return True
         return False
 
@@ -87,7 +97,7 @@ class Call(Form):
 
     def _run_box(self, index: int) -> int:
         """Run tests from `index` on in one box, for as long as it lasts. The index of the next."""
-        with self.worker.box(self.limits) as box:
+        with self.box() as box:
             try:
                 index = self._run_cases(box, index)
             finally:
@@ -151,7 +161,7 @@ class Assert(Form):
         code = self.job["code"]
         tests = self.worker.tests_for(code)
         try:
-            with self.worker.box(self.limits) as box:
+            with self.box() as box:
                 try:
                     self._run(code, tests, box)
                 finally:
@@ -196,7 +206,7 @@ class Stdio(Form):
         for index in range(len(self.results)):
             started = time.perf_counter()
             stdin, stdout = self.job["cases"][index]
-            with self.worker.box(self.limits, stdin.encode("utf-8", "surrogatepass"), floods=True) as box:
+            with self.box(stdin.encode("utf-8", "surrogatepass"), floods=True) as box:
                 try:
                     outcome, detail = self._run_case(box, stdout)
                 except Stopped as stop:
@@ -230,7 +240,7 @@ class Shared(Form):
     def run(self) -> None:
         nonce = secrets.token_hex(16)
         started = time.perf_counter()
-        with self.worker.box(self.limits) as box:
+        with self.box() as box:
             try:
                 box.start({"mode": "shared", "program": self.job["program"]})
                 deadline = self.deadline(box)

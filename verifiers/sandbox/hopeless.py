@@ -10,7 +10,8 @@ another thread, a child (that of a child may outlive it), or a signal handler. T
 - A loop that no jump leads out of and that only adds and compares whole numbers, which raises nothing.
 
 The instructions of a loop are watched for a moment when it has used much processor time and SIGNAL is sent. One that
-counts up to something, calls or appends is never taken for endless.
+counts up to something, calls or appends is never taken for endless. Instructions differ from one version of Python to
+the next: loops are watched only where that has been tried.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 SIGNAL = signal.SIGURG
 """Ignored where it is not handled, as after `exec`."""
 _END = signal.SIGXCPU
+_LAST_TRIED = (3, 13)
 _CO_OPTIMIZED = 1
 _INSTRUCTIONS = 2000
 _VALUES = 100_000
@@ -57,8 +59,9 @@ _kill, _process = os.kill, os.getpid  # a program may put others in their place
 
 
 def be_watchful() -> None:
-    """Handle SIGNAL in this process and those that are forked from it."""
-    signal.signal(SIGNAL, _look)
+    """Handle SIGNAL in this process and those that are forked from it, if the instructions of this Python are known."""
+    if sys.version_info[:2] <= _LAST_TRIED:
+        signal.signal(SIGNAL, _look)
 
 
 def watch_sleep(longest: float) -> None:

@@ -27,7 +27,14 @@ from verifiers.sandbox.types import (
 from verifiers.sandbox.worker_process import WorkerFailed, WorkerHangs, WorkerProcess, start_workers
 
 TIER_VARIABLE = "REASONING_SANDBOX_TIER"
-_RUNNING_PER_CORE, _BOXES_PER_CORE = 3, 8
+_CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+_RUNNING_PER_CORE = 3
+BOXES = max(8 * _CORES, 48)
+"""That there may be at a time: also on a small machine enough for the endless loops of a large batch."""
+_LEAST_PATIENCE, _MOST_PATIENCE = 1 / 40, 1 / 4
+"""Of a program's limit."""
+_PATIENCE = 4
+"""Times what others needed in the same tests."""
 _DEFAULT_LIMITS = Limits()
 _SLACK_S = 60.0
 _LEAVE_S = 5.0
@@ -38,7 +45,7 @@ class Sandbox:
 
     Three programs run for each core. Beside one that sleeps, maybe until its time is up, another starts: nobody waits
     for it. One that computes is counted, so that each gets its share of a processor. Without `workers` there may be
-    eight for each core. One for each core starts at the first use, the others when wanted. Without `tier`, the variable
+    BOXES. One for each core starts at the first use, the others when wanted. Without `tier`, the variable
     REASONING_SANDBOX_TIER names it; without that it is `full`. Thread-safe; a fork starts its own.
 
     Raises:
@@ -46,10 +53,9 @@ class Sandbox:
     """
 
     def __init__(self, *, workers: int | None = None, tier: Tier | None = None) -> None:
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        self._count = workers or cores * _BOXES_PER_CORE
-        self._at_first = min(self._count, cores)
-        self._running_count = min(self._count, cores * _RUNNING_PER_CORE)
+        self._count = workers or BOXES
+        self._at_first = min(self._count, _CORES)
+        self._running_count = min(self._count, _CORES * _RUNNING_PER_CORE)
         self._required = tier or _tier_of_environment()
         self._reset()
         os.register_at_fork(after_in_child=self._reset)
@@ -61,6 +67,7 @@ class Sandbox:
         self._idle: list[WorkerProcess] = []
         self._all: set[WorkerProcess] = set()
         self._tier: Tier | None = None
+        self._needs: dict[int, float] = {}  # by tests: seconds of processor time that a test took at most
 
     @property
     def tier(self) -> Tier:
@@ -70,11 +77,20 @@ class Sandbox:
         return self._tier
 
     def run_tests(
-        self, program: str, tests: Tests, limits: Limits = _DEFAULT_LIMITS, *, fail_fast: bool = False
+        self,
+        program: str,
+        tests: Tests,
+        limits: Limits = _DEFAULT_LIMITS,
+        *,
+        fail_fast: bool = False,
+        fair: bool = True,
     ) -> Report:
         """Run a program and make the verdict. Waits for a free worker.
 
         `fail_fast` ends a series of tests at the first that does not pass; the others are then `not_run`.
+        `fair` gives a program back what it waits for a processor (`verifiers.sandbox.deadline`). Without that a test
+        takes its limit at most, the series ends with the first that runs out of time, and a program that takes much
+        longer than others in the same tests, or a quarter of its limit, lets all others go first.
         What goes wrong with the program is in the report, never raised.
 
         Raises:
@@ -84,11 +100,23 @@ class Sandbox:
         """
         if not isinstance(program, str):
             raise TypeError(f"the program must be text, not {type(program).__name__}")
-        job: dict[str, Any] = {**_job(tests), "program": program, "limits": _fields(limits), "fail_fast": fail_fast}
+        job = _job(tests)
+        same = None if fair else hash(json.dumps(job))
+        job |= {"program": program, "limits": _fields(limits), "fail_fast": fail_fast, "patience_s": None}
         tier = self.tier
         with self._slots, _Turn(self._running) as turn:
+            if same is not None:
+                job["patience_s"] = self._patience_s(same, limits)
             answer = self._ask(json.dumps(job), 6 * limits.timeout_s * (job["count"] + 1) + _SLACK_S, turn)
-        return _report(answer, job["count"], tier)
+        report = _report(answer, job["count"], tier)
+        if same is not None and report.outcome in (Outcome.PASS, Outcome.FAIL):
+            self._needs[same] = max(self._needs.get(same, 0.0), answer["needed_s"])
+        return report
+
+    def _patience_s(self, same: int, limits: Limits) -> float:
+        """Processor time from which on a program lets others go first; a quarter of its limit until more is known."""
+        share = _PATIENCE * self._needs.get(same, limits.timeout_s) / limits.timeout_s
+        return limits.timeout_s * min(_MOST_PATIENCE, max(_LEAST_PATIENCE, share))
 
     def close(self) -> None:
         """End the processes. A later use starts new ones."""
@@ -171,7 +199,7 @@ class Sandbox:
 
 
 class _Turn:
-    """One of the programs that are let run together, until it ends or sleeps."""
+    """One of the programs that are let run together, until it ends or gives way."""
 
     def __init__(self, running: threading.BoundedSemaphore) -> None:
         self._running = running
@@ -240,6 +268,7 @@ def _report(answer: dict[str, Any], count: int, tier: Tier) -> Report:
         answer["stdout"],
         answer["stderr"],
         worst.detail,
+        answer["starved"],
     )
 
 
@@ -247,13 +276,15 @@ _DEFAULT: Sandbox | None = None
 _DEFAULT_LOCK = threading.Lock()
 
 
-def run_tests(program: str, tests: Tests, limits: Limits = _DEFAULT_LIMITS, *, fail_fast: bool = False) -> Report:
+def run_tests(
+    program: str, tests: Tests, limits: Limits = _DEFAULT_LIMITS, *, fail_fast: bool = False, fair: bool = True
+) -> Report:
     """`Sandbox.run_tests` with workers that all of this process shares. They start at the first call."""
     global _DEFAULT
     with _DEFAULT_LOCK:
         if _DEFAULT is None:
             _DEFAULT = Sandbox()
-    return _DEFAULT.run_tests(program, tests, limits, fail_fast=fail_fast)
+    return _DEFAULT.run_tests(program, tests, limits, fail_fast=fail_fast, fair=fair)
 
 
 def close() -> None:

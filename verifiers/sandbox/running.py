@@ -12,20 +12,17 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from verifiers.sandbox import hopeless, memory, wire
+from verifiers.sandbox import wire
 from verifiers.sandbox.box import Order
 from verifiers.sandbox.capture import Capture
 from verifiers.sandbox.client import SandboxError, Zygote
 from verifiers.sandbox.deadline import Deadline
+from verifiers.sandbox.look import Look
 from verifiers.sandbox.memory import Group
 from verifiers.sandbox.types import Limits, Outcome, Tier
-from verifiers.sandbox.usage import Use, first_child, uses
 
 SETUP_DEADLINE_S = 30.0
-_TICK_S, _LONGEST_TICK_S = 0.03, 0.25
 _GRACE_S = 1.0
-_FIRST_QUESTION_S = 0.02
-"""Of processor time: what uses more may be in a loop without end."""
 _SIGKILL, _SIGSYS, _SIGXCPU = 128 + 9, 128 + 31, 128 + 24
 
 
@@ -41,8 +38,8 @@ class Stopped(Exception):
 class Box:
     """A program's box. Use as a context: at the end everything in it is ended, and what it left is removed.
 
-    `sleeps` is called when the program has taken no processor for a while. `floods` tells whether more output than
-    allowed ends the program or is thrown away.
+    `patience_s` and `gives_way` are those of its `Look`. `floods` tells whether more output than allowed ends the
+    program or is thrown away. `starved`: it ran out of time, for more than a tenth of which it waited for a processor.
     """
 
     def __init__(
@@ -51,12 +48,12 @@ class Box:
         group: Group | None,
         limits: Limits,
         stdin: bytes,
-        sleeps: Callable[[], None],
+        patience_s: float | None,
+        gives_way: Callable[[], None],
         *,
         floods: bool,
     ) -> None:
-        self._zygote, self._group, self._sleeps, self._floods = zygote, group, sleeps, floods
-        self._memory = limits.memory_mb << 20
+        self._zygote, self._group, self._floods = zygote, group, floods
         self._timeout_s = limits.timeout_s
         self.folder = _make_folder(zygote) if zygote.tier is not Tier.FULL else ""
         self.stdout, self.stderr = (Capture(limits.output_kb << 10) for _ in range(2))
@@ -67,10 +64,7 @@ class Box:
         self._handlers: dict[int, Callable[[], None]] = {}
         self._watch(zygote.connection.fileno(), self._hear)
         self._status: int | None = None
-        self.lacked_memory = False
-        self._next_look = time.monotonic() + _TICK_S
-        self._tick, self._used = _TICK_S, 0.0
-        self._next_question_s = _FIRST_QUESTION_S
+        self.lacked_memory = self.starved = False
         source = _file_of(stdin)
         try:
             if zygote.user is not None:  # so that a program may open them again, by /dev/stdin and the like
@@ -78,9 +72,10 @@ class Box:
                     os.fchown(fd, zygote.user, zygote.user)
             order = _order(limits, self.folder, zygote.tier)
             if group is not None:
-                group.limit(self._memory, order.files)
+                group.limit(order.memory, order.files)
             descriptors = [source, self.stdout.writer, self.stderr.writer, theirs.fileno()]
             self.pid = zygote.order(order.pack(), descriptors)
+            self._look = Look(self.pid, zygote.tier, order.memory, patience_s, gives_way)
         except BaseException:
             self._close()
             raise
@@ -100,6 +95,11 @@ class Box:
             self.end()
         finally:
             self._close()
+
+    @property
+    def needed_s(self) -> float:
+        """The most processor time that a test was seen to take."""
+        return self._look.needed_s
 
     def start(self, job: dict[str, Any]) -> None:
         """Wait until the box stands, and hand over the job. From here on nothing is trusted that it says."""
@@ -212,37 +212,24 @@ class Box:
         now = time.monotonic()
         until = deadline.next(now)
         if until <= now and deadline.is_over():
-            raise Stopped(Outcome.TIMEOUT, "the time was up")
-        if now >= self._next_look:
-            self._look_inside()
-        until = min(until, self._next_look)
+            raise self._late(deadline)
+        if now >= self._look.next:
+            too_much = self._look.takes_too_much(deadline)
+            self._ask_for_kills()
+            if too_much or self.lacked_memory:
+                raise Stopped(Outcome.MEMORY, "more memory than allowed")
+        until = min(until, self._look.next)
         happened = {fd for fd, _ in self._poll.poll(max(0.0, 1000 * (until - now)))}
         for fd in happened:
             self._handlers[fd]()
         return happened
 
-    def _look_inside(self) -> None:
-        """What the program uses: often while it does anything, else seldom."""
-        processes = uses(self.pid)
-        self._ask_for_kills()
-        if self.lacked_memory or memory.measure(processes, self._memory) > self._memory:
-            raise Stopped(Outcome.MEMORY, "more memory than allowed")
-        self._ask_for_hope(processes)
-        used = sum(use.seconds_with_ended for use in processes)
-        before, self._tick = self._tick, _TICK_S if used != self._used else min(2 * self._tick, _LONGEST_TICK_S)
-        if before < self._tick == _LONGEST_TICK_S:
-            self._sleeps()
-        self._used = used
-        self._next_look = time.monotonic() + self._tick
-
-    def _ask_for_hope(self, processes: list[Use]) -> None:
-        """Have the program look whether its loop can ever end, again each time that it has used twice as much."""
-        program = first_child(self.pid) if self._zygote.tier is Tier.FULL else self.pid
-        for process in processes:
-            if process.pid == program and process.seconds >= self._next_question_s:
-                self._next_question_s *= 2
-                with suppress(OSError):  # it may have ended just now
-                    os.kill(process.pid, hopeless.SIGNAL)
+    def _late(self, deadline: Deadline) -> Stopped:
+        lacked = deadline.lacked()
+        if lacked is None:
+            return Stopped(Outcome.TIMEOUT, "the time was up")
+        self.starved = True
+        return Stopped(Outcome.TIMEOUT, f"the time was up, of which it waited {lacked:.1f} s for a processor")
 
     def _ask_for_kills(self) -> None:
         if self._group is not None and self._group.has_killed():

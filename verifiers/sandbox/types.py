@@ -119,7 +119,8 @@ class Report:
     """What came of one program. `outcome` is pass if every test passed, otherwise the first that is not pass.
 
     `trust` is "split" where the verdict was made outside the program's process, "shared" where it was not.
-    `stdout` and `stderr` are the last part of what the program printed.
+    `stdout` and `stderr` are the last part of what the program printed. `starved`: it ran out of time, for more than a
+    tenth of which it waited for a processor.
     """
 
     outcome: Outcome
@@ -130,6 +131,7 @@ class Report:
     stdout: str = ""
     stderr: str = ""
     detail: str = ""
+    starved: bool = False
 
 
 class SandboxUnavailable(Exception):

@@ -25,7 +25,7 @@ def tree(pid: int) -> list[int]:
     while todo:
         current = todo.pop()
         found.append(current)
-        for thread in _threads(current):
+        for thread in threads(current):
             todo += map(int, _read(f"/proc/{current}/task/{thread}/children").split())
     return found
 
@@ -51,13 +51,14 @@ def longest_wait(pid: int) -> float:
     """Seconds that a thread in the tree of `pid` has waited for a processor, of the one that waited most."""
     waits = [0.0]
     for process in tree(pid):
-        for thread in _threads(process):
+        for thread in threads(process):
             fields = _read(f"/proc/{process}/task/{thread}/schedstat").split()
             waits += [int(fields[1]) / 1e9] if fields else []
     return max(waits)
 
 
-def _threads(pid: int) -> list[str]:
+def threads(pid: int) -> list[str]:
+    """Of one process."""
     try:
         return os.listdir(f"/proc/{pid}/task")
     except OSError:

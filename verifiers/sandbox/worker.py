@@ -24,7 +24,7 @@ from verifiers.sandbox.memory import Group
 from verifiers.sandbox.running import Box
 from verifiers.sandbox.tests_process import TestsProcess
 from verifiers.sandbox.types import Limits, Outcome, Tier
-from verifiers.sandbox.worker_process import SLEEPS
+from verifiers.sandbox.worker_process import GIVES_WAY
 
 MAX_PROGRAM = 1_000_000
 """Characters."""
@@ -37,11 +37,11 @@ _DETAIL = 300
 class Worker:
     """Runs jobs one after the other. `user` is whom programs run as, where this process may choose.
 
-    `sleeps` is called when a program takes no processor.
+    `gives_way` is called when nobody need wait for a program any more (`verifiers.sandbox.look.Look`).
     """
 
-    def __init__(self, tier: Tier, user: int | None, sleeps: Callable[[], None]) -> None:
-        self._tier, self._user, self._sleeps = tier, user, sleeps
+    def __init__(self, tier: Tier, user: int | None, gives_way: Callable[[], None]) -> None:
+        self._tier, self._user, self._gives_way = tier, user, gives_way
         self._group = Group.make() if tier is not Tier.PROCESS else None
         self._zygote: Zygote | None = None
         self._tests: TestsProcess | None = None
@@ -84,7 +84,7 @@ class Worker:
         forged = "class E:\n    __eq__ = lambda s, o: True\nf = lambda x: E()"
         for program, wanted in (("f = lambda x: x + 1", Outcome.PASS), (forged, Outcome.FAIL)):
             limits = {"timeout_s": 30.0, "memory_mb": 256, "pids": 16, "output_kb": 64, "fsize_mb": 4}
-            job = {**call, "program": program, "limits": limits, "fail_fast": True}
+            job = {**call, "program": program, "limits": limits, "patience_s": None, "fail_fast": True}
             outcome = self._run(job, time.perf_counter())["tests"][0]
             if outcome[0] != wanted:
                 raise SandboxError(f"the self-check gave {outcome[0]} for {wanted}: {outcome[2]}")
@@ -107,11 +107,13 @@ class Worker:
         form = FORMS[job["form"]](self, job)
         form.run()
         trust = "shared" if job["form"] == "shared" else "split"
-        return _report(form.results, trust, started, form.stdout, form.stderr)
+        found = _report(form.results, trust, started)
+        said = {"stdout": form.stdout, "stderr": form.stderr}
+        return {**found, **said, "starved": form.starved, "needed_s": form.needed_s}
 
-    def box(self, limits: Limits, stdin: bytes = b"", *, floods: bool = False) -> Box:
+    def box(self, limits: Limits, patience_s: float | None, stdin: bytes, *, floods: bool) -> Box:
         assert self._zygote is not None
-        return Box(self._zygote, self._group, limits, stdin, self._sleeps, floods=floods)
+        return Box(self._zygote, self._group, limits, stdin, patience_s, self._gives_way, floods=floods)
 
     def tests_for(self, code: str) -> TestsProcess:
         """A process for this test code: the shared one if the code leaves no trace in it, otherwise its own."""
@@ -129,9 +131,10 @@ class Worker:
             tests.end()
 
 
-def _report(results: list[Result], trust: str, started: float, stdout: str = "", stderr: str = "") -> dict[str, Any]:
+def _report(results: list[Result], trust: str, started: float) -> dict[str, Any]:
     seconds = time.perf_counter() - started
-    return {"tests": results, "trust": trust, "seconds": seconds, "stdout": stdout, "stderr": stderr}
+    nothing = {"stdout": "", "stderr": "", "starved": False, "needed_s": 0.0}
+    return {"tests": results, "trust": trust, "seconds": seconds, **nothing}
 
 
 def main(tier: str, user: int | None, parent: int) -> None:
@@ -140,7 +143,7 @@ def main(tier: str, user: int | None, parent: int) -> None:
     os.dup2(2, 1)
     sys.setrecursionlimit(5000)
     _leave_with(parent)
-    worker = Worker(Tier(tier), user, lambda: _write(replies, SLEEPS.decode()))
+    worker = Worker(Tier(tier), user, lambda: _write(replies, GIVES_WAY.decode()))
     try:
         problem = worker.prepare()
         _say(replies, {"error": problem} if problem else {"ready": True})

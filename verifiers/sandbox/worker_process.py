@@ -15,7 +15,7 @@ from typing import Any
 from verifiers.sandbox.client import START_DEADLINE_S, command
 from verifiers.sandbox.tier import Tier
 
-SLEEPS = b"sleeps"
+GIVES_WAY = b"gives way"
 """A line that a worker may say before its answer."""
 _FIRST_USER, _USERS = 64000, 1000
 _LONGEST_S = 2e6
@@ -51,17 +51,17 @@ class WorkerProcess:
         if "error" in answer:
             raise WorkerFailed(answer["error"])
 
-    def ask(self, job: str, patience: float, sleeps: Callable[[], None]) -> dict[str, Any]:
-        """The answer. Calls `sleeps` if the program takes no processor."""
+    def ask(self, job: str, patience: float, gives_way: Callable[[], None]) -> dict[str, Any]:
+        """The answer. Calls `gives_way` when nobody need wait for the program any more."""
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(job.encode() + b"\n")
             self._process.stdin.flush()
         except BrokenPipeError:
             raise WorkerFailed("a worker has ended") from None
-        return self._read(patience, sleeps)
+        return self._read(patience, gives_way)
 
-    def _read(self, patience: float, sleeps: Callable[[], None]) -> dict[str, Any]:
+    def _read(self, patience: float, gives_way: Callable[[], None]) -> dict[str, Any]:
         assert self._process.stdout is not None
         fd = self._process.stdout.fileno()
         poll = select.poll()
@@ -77,9 +77,9 @@ class WorkerProcess:
             parts.append(data)
             if data.endswith(b"\n"):
                 *notes, last = b"".join(parts).splitlines()
-                if notes or last == SLEEPS:
-                    sleeps()
-                if last != SLEEPS:
+                if notes or last == GIVES_WAY:
+                    gives_way()
+                if last != GIVES_WAY:
                     return json.loads(last)
                 parts.clear()
 

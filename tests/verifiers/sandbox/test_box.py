@@ -252,6 +252,7 @@ def job(program, **limits):
         "count": 1,
         "program": program,
         "limits": fields,
+        "patience_s": None,
         "fail_fast": False,
     }
 

@@ -85,7 +85,7 @@ HOPEFUL = {
     "a child": (
         "import os, signal, time\nparent = os.getpid()\nif os.fork() == 0:\n    time.sleep(0.6)\n"
         "    os.kill(parent, signal.SIGINT)\n    os._exit(0)\n"
-        "try:\n    while parent: pass\nexcept KeyboardInterrupt:\n    pass"
+        "def spin():\n    while parent: pass\ntry:\n    spin()\nexcept KeyboardInterrupt:\n    pass"
     ),
     "a child that sleeps": (
         "import os, signal, time\nchild = os.fork()\nif child == 0:\n    time.sleep(1000)\n"
@@ -120,7 +120,7 @@ HOPEFUL = {
     "a child's child": (
         "import os, signal, time\nparent = os.getpid()\nchild = os.fork()\nif child == 0:\n    if os.fork() == 0:\n"
         "        time.sleep(0.6)\n        os.kill(parent, signal.SIGINT)\n    os._exit(0)\nos.waitpid(child, 0)\n"
-        "try:\n    while parent: pass\nexcept KeyboardInterrupt:\n    pass"
+        "def spin():\n    while parent: pass\ntry:\n    spin()\nexcept KeyboardInterrupt:\n    pass"
     ),
     "a sleep that a class has": "import time\nclass C:\n    nap = time.sleep\nC().nap(0.01)",
     "a sleep that is pickled": (

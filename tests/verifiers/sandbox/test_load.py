@@ -26,7 +26,7 @@ def seconds_of(programs):
     tests = {"type": "call", "entry": "f", "cases": [{"args": [1], "expected": 2}]}
     limits = {"timeout_s": TIMEOUT_S, "memory_mb": 256}
     tasks = {"t": Task("t", (), "all tests pass", "code", meta={"tests": tests, "limits": limits})}
-    grader = Grader(tasks, "reward")
+    grader = Grader(tasks, "reward", fair=False)
     try:
         started = time.monotonic()
         for n, program in enumerate(programs):
@@ -99,6 +99,19 @@ def test_how_long_a_busy_program_is_waited_for(monkeypatch, processors, ends):
     while (then := watched.next(now)) > now:
         now = then
     assert now - 100 == pytest.approx(ends, abs=0.1)
+
+
+@pytest.mark.parametrize(("processors", "lacked"), [(1.0, None), (0.95, None), (0.8, 2.0), (0.1, 9.0)])
+def test_a_deadline_that_is_not_fair_ends_in_time_and_knows_what_was_lacking(monkeypatch, processors, lacked):
+    now = 100.0
+    monkeypatch.setattr(deadline.time, "monotonic", lambda: now)
+    monkeypatch.setattr(deadline, "uses", lambda pid: [Use(pid, 0, processors * (now - 100), processors * (now - 100))])
+    monkeypatch.setattr(deadline, "longest_wait", lambda _: (1 - processors) * (now - 100))
+    watched = deadline.Deadline(10.0, pid=1, fair=False)
+    while (then := watched.next(now)) > now:
+        now = then
+    assert now == 110.0
+    assert watched.lacked() == (lacked and pytest.approx(lacked))
 
 
 def test_a_program_that_sleeps_or_has_many_processes_gets_its_limit(monkeypatch):

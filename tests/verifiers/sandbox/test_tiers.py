@@ -163,10 +163,10 @@ def test_every_tier_makes_the_verdict_also_for_root_with_a_python_of_its_own(tie
     try:
         for wanted, program in programs.items():
             job = {"form": "call", "entry": "f", "compare": "python_eq", "cases": [[[1], 2]], "count": 1}
-            report = worker.run({**job, "program": program, "limits": limits, "fail_fast": False})
+            report = worker.run({**job, "program": program, "limits": limits, "patience_s": None, "fail_fast": False})
             assert report["tests"][0][0] == wanted, report
         modules = "import bisect, sqlite3, encodings.idna, xml.etree.ElementTree\n"
-        job = {**job, "limits": limits, "fail_fast": False}
+        job = {**job, "limits": limits, "patience_s": None, "fail_fast": False}
         report = worker.run({**job, "program": modules + programs["pass"]})
         assert report["tests"][0][0] == "pass", report
         started = time.monotonic()
