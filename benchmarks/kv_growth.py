@@ -1,7 +1,8 @@
 """Predicted against measured KV cache on models of any shape, with random weights and requests of all lengths.
 
-    python -u -m benchmarks.kv_growth --json FILE --plots FOLDER                              (one GPU, four shapes)
+    python -u -m benchmarks.kv_growth --json FILE                                             (one GPU, four shapes)
     python -u -m benchmarks.kv_growth --shapes pocket,pocket-sliding --context 2k --json FILE       (CPU)
+    python -m benchmarks.kv_growth --json FILE --draw FOLDER                        (figures of what FILE holds)
 
 Each shape is a process of its own that starts the engine with dummy weights. Prompts of random ids run from a hundred
 tokens to the context, evenly on a logarithmic scale; every second one begins with half of the one before, so that
@@ -19,7 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +30,8 @@ from reasoning.cli import exit_with
 from reasoning.config import ConfigError
 from reasoning.engine.base import EngineSettings, Request
 from reasoning.engine.environment import prepare_environment
-from reasoning.files import write_json
-from reasoning.kv_cache import KvCache, cache_of_shape, growth
+from reasoning.files import read_json, write_json
+from reasoning.kv_cache import KvCache, KvGrowth, KvSample, cache_of_shape, growth
 from reasoning.model_shape import DTYPE_BYTES, load_shape
 
 TIMEOUT_S = 400
@@ -47,12 +48,14 @@ def main(arguments: Sequence[str]) -> int:
     options.add_argument("--decode", type=int, default=512, help="tokens that every request decodes")
     options.add_argument("--memory", type=float, default=0.9, help="share of the GPU's memory that the engine may take")
     options.add_argument("--json", type=Path, default=Path("kv-growth.json"))
-    options.add_argument("--plots", type=Path, metavar="FOLDER")
+    options.add_argument("--draw", type=Path, metavar="FOLDER", help="measure nothing: print and draw what FILE holds")
     options.add_argument("--one", help=argparse.SUPPRESS)  # the shape that this process measures
     given = options.parse_args(arguments)
+    if given.draw is not None:
+        return draw(given.json, given.draw)
     if given.one is not None:
         settings = EngineSettings(max_num_seqs=given.requests, gpu_memory_utilization=given.memory, extra=DUMMY)
-        found = measure(given.one, settings, parse_budget(given.context), given.decode, given.plots)
+        found = measure(given.one, settings, parse_budget(given.context), given.decode)
         return _update(given.json, given.one, found)
     names = given.shapes.split(",")
     if unknown := [name for name in names if name not in SHAPES]:
@@ -66,10 +69,33 @@ def main(arguments: Sequence[str]) -> int:
         except subprocess.TimeoutExpired:
             failed = f"no end after {TIMEOUT_S} s"
         _update(given.json, name, {"seconds": round(time.monotonic() - started, 1), "failed": failed or None})
-    records = json.loads(given.json.read_text("utf-8"))["shapes"]
+    records = show(given.json)
+    return 1 if any(record["failed"] for record in records.values()) else 0
+
+
+def show(file: Path) -> dict[str, Any]:
+    records = read_json(file)["shapes"]
     for name, record in records.items():
         print(f"{name}: {record['failed'] or say(record)}", flush=True)
-    return 1 if any(record["failed"] for record in records.values()) else 0
+    return records
+
+
+def draw(file: Path, folder: Path) -> int:
+    """The lines again, and a figure of every shape."""
+    from eval.kv_plots import kv_growth
+
+    for name, record in show(file).items():
+        if record["failed"]:
+            continue
+        note = f"Shape {name}, random weights."
+        kv_growth(as_growth(record), folder / f"kv-growth-{name}", device=record["engine"]["device"], note=note)
+    return 0
+
+
+def as_growth(record: dict[str, Any]) -> KvGrowth:
+    kept: dict[str, Any] = {field.name: record[field.name] for field in fields(KvGrowth) if field.name in record}
+    kept["samples"] = tuple(KvSample(**sample) for sample in record["samples"])
+    return KvGrowth(outside=record["n_outside_prediction"], **kept)
 
 
 def say(record: dict[str, Any]) -> str:
@@ -81,7 +107,7 @@ def say(record: dict[str, Any]) -> str:
     )
 
 
-def measure(name: str, settings: EngineSettings, context: int, decode: int, plots: Path | None) -> dict[str, Any]:
+def measure(name: str, settings: EngineSettings, context: int, decode: int) -> dict[str, Any]:
     """Run as many requests as the engine holds in this process; what the cache took, and how far that was predicted."""
     count = settings.max_num_seqs
     prepare_environment()
@@ -107,11 +133,6 @@ def measure(name: str, settings: EngineSettings, context: int, decode: int, plot
     assert found is not None
     number_bytes = DTYPE_BYTES[described["dtype"]]
     by_shape = cache_of_shape(shape, cache.capacity_bytes, number_bytes, described["block_size"])
-    if plots is not None:
-        from eval.kv_plots import kv_growth
-
-        note = f"Shape {name}, random weights."
-        kv_growth(found, plots / f"kv-growth-{name}", device=described["device"], note=note)
     running = [sample for sample in found.samples if sample.running]
     worst = max(abs(sample.residual_bytes) / sample.running for sample in running) / cache.block_bytes
     return {

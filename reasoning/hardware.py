@@ -68,21 +68,21 @@ class Hardware:
 
 
 HOPPER = Reached(
-    weights_share=0.85,
-    cache_share=0.72,
+    weights_share=0.92,
+    cache_share=0.91,
     head_rate=1.3e12,
     matrix_share=0.80,
-    layer_s=28e-6,
+    layer_s=45e-6,
     step_s=150e-6,
     logit_bytes=16,
-    host_s=1.70e-3,
-    host_request_s=14e-6,
+    host_s=1.8e-3,
+    host_request_s=17e-6,
     overlaps=True,
     eager_layer_s=200e-6,
     source=(
-        "host and matrix rate measured on an H200 with vLLM 0.26: a model of 3 to 10 M weights takes 1.73 ms a step at "
-        "batch 1 and 2.62 ms at 64, bf16 products reach 790 of 989 TFLOP/s; the other shares and times are estimates "
-        "(ten kernels of 2 to 3 us a layer; FlashAttention 3 on pages of 16 tokens, 32 splits a head)"
+        "fitted to steps of a 1.5B and an 8B shape and of the bundled model on an H200, vLLM 0.26, FlashAttention 3 "
+        "(docs/throughput.md); matrix rate measured there: bf16 products reach 790 of 989 TFLOP/s; the rate of one "
+        "head, the time once a step and eager launches are estimates"
     ),
 )
 """vLLM with CUDA graphs and asynchronous scheduling."""

@@ -121,7 +121,7 @@ def test_a_smaller_cache_helps_long_thinking():
     found = gains(SETUP, WORK)
     assert found["sliding-window attention"] > found["latent attention"] > found["FP8 KV cache"] > 1.5
     assert found["8-bit weights"] < 1.2
-    assert found["CUDA graphs"] == pytest.approx(1, abs=0.01), "the device is busy while kernels are launched"
+    assert found["CUDA graphs"] == pytest.approx(1, abs=0.02), "the device is busy while kernels are launched"
 
 
 def test_two_devices_are_not_more_than_twice_as_fast_without_a_larger_batch():
