@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from benchmarks.long_context_shapes import SHAPES
+from benchmarks.long_context_shapes import SHAPES, write_model
 from benchmarks.planner_fit import Measured, errors, fit
 from reasoning.compute import Storage
 from reasoning.hardware import find_hardware
-from reasoning.model_shape import load_shape
+from reasoning.model_shape import ModelShape, load_shape
 from reasoning.roofline import Setup, decode_step
 
 TRUE = [0.8, 0.7, 60.0, 3.0, 30.0]
 
 
-def test_constants_come_back_from_steps_that_they_made():
-    setups = [Setup(load_shape(dict(SHAPES[name])), find_hardware("h200"), Storage(2, 2, 2)) for name in ("1.5b", "8b")]
+def shape(name: str, folder: Path) -> ModelShape:
+    write_model(SHAPES[name], folder)
+    return load_shape(str(folder))
+
+
+def test_constants_come_back_from_steps_that_they_made(tmp_path: Path):
+    setups = [Setup(shape(name, tmp_path), find_hardware("h200"), Storage(2, 2, 2)) for name in ("1.5b", "8b")]
     places = [(setup, batch, context) for setup in setups for batch in (1, 64, 256) for context in (1000, 30_000)]
     reached = replace(
         setups[0].hardware.reached,
@@ -33,5 +39,9 @@ def test_constants_come_back_from_steps_that_they_made():
         made = replace(setup, hardware=replace(setup.hardware, reached=reached))
         steps.append(Measured(setup, batch, context, decode_step(made, batch, context).seconds))
     assert np.abs(errors(TRUE, steps)).max() < 1e-9
-    assert np.abs(errors(fit(steps), steps)).max() < 0.03
-    assert fit(steps)[1] == pytest.approx(0.7, rel=0.03)  # the cache's share is told by the long contexts alone
+    found = fit(steps)
+    assert np.abs(errors(found, steps)).max() < 0.05
+    assert found[1] == pytest.approx(
+        0.7, rel=0.03
+    )  # long contexts tell it; how weights and layers share the rest they do not
+    assert found[3:] == pytest.approx([3.0, 30.0], rel=0.01)
