@@ -10,7 +10,7 @@ from dataclasses import asdict
 from types import FrameType, TracebackType
 
 from reasoning import console
-from reasoning.admission import Admission, check_capacity
+from reasoning.admission import Admission
 from reasoning.budget import BudgetController, Waits
 from reasoning.budget.drawing import Allocation, Draw
 from reasoning.budget.early_exit import EarlyExit, Label
@@ -55,7 +55,6 @@ def sample(plan: Plan, folder: RunFolder, start_engine: Callable[[], Engine], *,
         if owed or first:
             engine = start_engine()
             stack.callback(engine.close)
-            check_capacity(cache_of(engine), plan.max_model_len)
             interrupt = stack.enter_context(Interrupt())
             recorder.attempt = len(folder.read_manifest()["attempts"])
             budgets = controller(plan, engine, early_exit(plan, recorder.label))
@@ -196,6 +195,9 @@ def early_exit(plan: Plan, label: Label) -> EarlyExit | None:
 def controller(plan: Plan, engine: Engine, early_exit: EarlyExit | None = None) -> BudgetController:
     """Drives `engine` by the settings of `plan`; it has no samples yet."""
     config = plan.config
+    admission = None  # a server does not tell its cache; requests queue there
+    if "kv_cache" in engine.describe():
+        admission = Admission(cache_of(engine), plan.max_model_len, is_set=plan.concurrency_is_set)
     return BudgetController(
         engine,
         plan.tokenizer,
@@ -208,7 +210,7 @@ def controller(plan: Plan, engine: Engine, early_exit: EarlyExit | None = None) 
         seed=_seed(plan),
         waits=Waits(config.extension.waits, config.extension.text),
         concurrency=config.engine.max_num_seqs,
-        admission=Admission(cache_of(engine), plan.max_model_len, is_set=plan.concurrency_is_set),
+        admission=admission,
         early_exit=early_exit,
     )
 

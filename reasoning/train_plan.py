@@ -36,8 +36,6 @@ class TrainPlan:
     lora: LoraConfig | None
     device: torch.device
     max_model_len: int
-    row_tokens: int
-    threads: int
 
     @property
     def dtype(self) -> torch.dtype:
@@ -55,15 +53,19 @@ def plan_training(config: TrainConfig) -> TrainPlan:
     """
     import torch
 
-    from rl.arguments import grpo_arguments, prompts_a_generation, typed_settings
+    from rl.arguments import grpo_arguments, typed_settings
+    from rl.generations import generation_settings
     from rl.lora import lora_config
     from rl.losses import objective_from
     from rl.preflight import check_template
     from rl.rewards import load_reward
+    from rl.served import check_served
 
     cuda = torch.cuda.is_available()
     options = {"out": Path(config.out or "runs"), "seed": config.seed, "rewards": len(config.rewards)}
     first = grpo_arguments(config.grpo, **options, max_completion_length=1, use_cpu=not cuda)
+    device = torch.device("cuda" if cuda else "cpu")
+    check_served(first, config.engine, device)
     sampling = SamplingSection(
         temperature=first.temperature, top_p=first.top_p, top_k=first.top_k, min_p=first.min_p or 0.0
     )
@@ -74,7 +76,7 @@ def plan_training(config: TrainConfig) -> TrainPlan:
     check_template(rollouts.tokenizer, rollouts.tasks[0])
     held_out = make_plan(held_out_settings(config, sampling))
     _check_apart(rollouts, held_out)
-    _check_enough(rollouts, prompts_a_generation(first), first)
+    _check_enough(rollouts, generation_settings(first, config).prompts, first)
     settings = _rollout_settings(config, rollouts)
     args = grpo_arguments(
         config.grpo, **options, max_completion_length=settings.max_completion_length, use_cpu=not cuda
@@ -98,10 +100,8 @@ def plan_training(config: TrainConfig) -> TrainPlan:
         rewards=rewards,
         args=args,
         lora=lora,
-        device=torch.device("cuda" if cuda else "cpu"),
+        device=device,
         max_model_len=max(rollouts.max_model_len, held_out.max_model_len),
-        row_tokens=row_tokens,
-        threads=threads,
     )
 
 

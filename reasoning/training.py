@@ -55,17 +55,22 @@ EngineFactory = Callable[[TrainPlan, Path], Engine]
 
 
 def start_vllm(plan: TrainPlan, log_path: Path) -> Engine:
+    """vLLM in this process, or the server that the settings name."""
     from reasoning.engine.vllm import VllmEngine
     from rl.distributed import process_count
+    from rl.served import connect
 
+    source, context = plan.rollouts.model.source, plan.max_model_len
+    if plan.args.vllm_mode == "server":
+        return connect(
+            plan.args, source, context, concurrency=plan.config.engine.max_num_seqs, device=plan.device, log=log_path
+        )
     chosen = plan.config.engine.model_dump()
     chosen["dtype"] = chosen["dtype"] or str(plan.dtype).removeprefix("torch.")
     if process_count() > 1:  # an engine for each process, on its own device
         chosen["extra"] = {"distributed_executor_backend": "external_launcher", **chosen["extra"]}
     settings = EngineSettings(**chosen)
-    return VllmEngine(
-        plan.rollouts.model.source, settings, plan.max_model_len, seed=plan.config.seed, log=log_path, logprobs=True
-    )
+    return VllmEngine(source, settings, context, seed=plan.config.seed, log=log_path, logprobs=True)
 
 
 def train(config: TrainConfig, command: TrainCommand, start_engine: EngineFactory = start_vllm) -> int:
@@ -233,6 +238,6 @@ def _describe(plan: TrainPlan) -> None:
     console.say(
         f"\n{len(plan.rollouts.tasks):,} training tasks, {len(plan.held_out.tasks):,} held out; generations of "
         f"{args.generation_batch_size:,} completions in groups of {args.num_generations}, completions of at most "
-        f"{plan.settings.max_completion_length:,} tokens, rows of {plan.row_tokens:,}"
+        f"{plan.settings.max_completion_length:,} tokens, rows of {plan.config.update.row_tokens:,}"
     )
     console.say("nothing was started")

@@ -36,6 +36,8 @@ HONOURED = frozenset(
         *("use_bias_correction_kl", "scale_rewards", "reward_weights", "mask_truncated_completions"),
         *("vllm_importance_sampling_correction", "vllm_importance_sampling_mode"),
         *("vllm_importance_sampling_clip_max", "vllm_importance_sampling_clip_min"),
+        *("use_vllm", "vllm_mode", "vllm_server_base_url", "vllm_server_host", "vllm_server_port"),
+        *("vllm_server_timeout", "vllm_group_port"),
         *("temperature", "top_p", "top_k", "min_p"),
         *("logging_steps", "report_to", "run_name", "save_steps", "save_total_limit"),
     }
@@ -47,9 +49,7 @@ INSTEAD = {
     "seed": "write seed at the top level",
     "data_seed": "write seed at the top level",
     "max_completion_length": "write budget (thinking tokens) and max_answer_tokens; together they bound a completion",
-    "use_vllm": "rollouts always come from the engine of the evaluation; its settings are in engine",
     "vllm_tensor_parallel_size": "every process has an engine of its own on its device; leave it out",
-    "vllm_mode": "every process has an engine of its own; a vLLM server is not built; leave it out",
     **dict.fromkeys(("fsdp", "fsdp_config"), "start with accelerate launch --use_fsdp --fsdp_version 2"),
     "vllm_gpu_memory_utilization": "write engine.gpu_memory_utilization",
     "vllm_max_model_length": "it follows from the longest prompt, budget and max_answer_tokens",
@@ -132,7 +132,7 @@ def grpo_arguments(
     values = {key: value for key, value in typed_settings(settings).items() if key not in lora.KEYS}
     _check_values(values)
     _check_batch(values)
-    known: dict[str, Any] = DEFAULTS | values
+    known: dict[str, Any] = DEFAULTS | values | {"use_vllm": False}  # or TRL's trainer would start an engine, too
     known["bf16"] = bool(known.get("bf16", True)) and not use_cpu
     weights = known.get("reward_weights")
     if weights is not None and len(weights) != rewards:
@@ -158,12 +158,6 @@ def grpo_arguments(
             f"({args.gradient_accumulation_steps}) does not divide: an optimizer step would mix two generations"
         )
     return args
-
-
-def prompts_a_generation(args: GRPOConfig) -> int:
-    """Groups that one generation makes."""
-    assert args.generation_batch_size is not None and args.num_generations is not None
-    return args.generation_batch_size // args.num_generations
 
 
 def _check_devices() -> None:
@@ -228,6 +222,7 @@ def _check_values(values: Mapping[str, Any]) -> None:
         if value is not None and value < least:
             hint = "; a group needs at least 2 to compare" if key == "num_generations" else f"; write {least} or more"
             raise ConfigError(f"grpo.{key} is {value}{hint}")
+    _check_engine(values)
     schedule = values.get("lr_scheduler_type")
     if schedule in ("reduce_lr_on_plateau", "greedy"):
         raise ConfigError(
@@ -238,6 +233,20 @@ def _check_values(values: Mapping[str, Any]) -> None:
         raise ConfigError(
             f"grpo.temperature is {values['temperature']}; completions of a group have to differ, so write more than 0"
         )
+
+
+def _check_engine(values: Mapping[str, Any]) -> None:
+    """Whether it is clear where rollouts come from."""
+    if not values.get("use_vllm", True):
+        raise ConfigError("grpo.use_vllm: false is not built: rollouts always come from vLLM; leave it out")
+    mode, url = values.get("vllm_mode", "colocate"), values.get("vllm_server_base_url")
+    if mode not in ("colocate", "server"):
+        raise ConfigError(f"grpo.vllm_mode is '{mode}'; use colocate or server")
+    servers = [key for key in values if key.startswith("vllm_server_") or key == "vllm_group_port"]
+    if servers and mode != "server":
+        raise ConfigError(f"grpo.{servers[0]} is of a vLLM server; write grpo.vllm_mode: server beside it")
+    if url is not None and not url.startswith(("http://", "https://")):
+        raise ConfigError(f"grpo.vllm_server_base_url is '{url}'; write it as in http://localhost:8000")
 
 
 def _check_choices(args: GRPOConfig) -> None:

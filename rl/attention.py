@@ -4,8 +4,7 @@ On CUDA it is PyTorch's variable-length flash attention; elsewhere each document
 cumulative document lengths as keyword arguments of the model call:
 
     model = AutoModelForCausalLM.from_config(config, attn_implementation="packed")
-    model(input_ids=ids[None], position_ids=positions[None], attention_mask=NO_MASKS,
-          cu_seqlens=cu_seqlens, longest=longest, use_cache=False)
+    model(**of_row(ids, positions, cu_seqlens, longest))
 """
 
 from __future__ import annotations
@@ -21,6 +20,18 @@ from reasoning.config import ConfigError
 
 NO_MASKS = {"full_attention": None, "sliding_attention": None}
 """The `attention_mask` of a packed row, for layers of either kind: its documents say what sees what."""
+
+
+def of_row(ids: Tensor, positions: Tensor, cu_seqlens: Tensor, longest: int) -> dict[str, Any]:
+    """The arguments of a model's call on one row: ids and positions [tokens], the others as `packed_attention` says."""
+    return {
+        "input_ids": ids[None],
+        "position_ids": positions[None],
+        "attention_mask": NO_MASKS,
+        "cu_seqlens": cu_seqlens,
+        "longest": longest,
+        "use_cache": False,
+    }
 
 
 def packed_attention(

@@ -24,7 +24,7 @@ from torch.utils.data import DataLoader, Dataset
 from transformers import GenerationConfig, Qwen3Config, Qwen3ForCausalLM
 
 from reasoning.config import ConfigError, Section, load_settings
-from rl.attention import NO_MASKS
+from rl.attention import of_row
 from rl.masters import Masters
 from rl.packing import Document, pack
 from rl.traces import TraceMix, documents
@@ -184,14 +184,7 @@ def rate_at(step: int, total_steps: int, settings: Optimizer) -> float:
 
 def row_loss(model: Qwen3ForCausalLM, row: dict[str, Tensor], longest: int) -> Tensor:
     """Mean cross-entropy in nats over the taught tokens of one packed row."""
-    hidden = model.model(
-        input_ids=row["ids"][None],
-        position_ids=row["positions"][None],
-        attention_mask=NO_MASKS,
-        cu_seqlens=row["cu_seqlens"],
-        longest=longest,
-        use_cache=False,
-    ).last_hidden_state
+    hidden = model.model(**of_row(row["ids"], row["positions"], row["cu_seqlens"], longest)).last_hidden_state
     return nn.functional.cross_entropy(model.lm_head(hidden[0]).float(), row["labels"])
 
 

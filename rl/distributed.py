@@ -113,7 +113,13 @@ def join_processes() -> Processes:
     if not dist.is_initialized():
         # Objects travel through main memory, gradients from GPU to GPU.
         dist.init_process_group("cpu:gloo,cuda:nccl" if cuda else "gloo", timeout=LONGEST_WAIT)
-    return Processes(dist.get_rank(), count, sharded)
+    return joined(sharded=sharded)
+
+
+def joined(*, sharded: bool = False) -> Processes:
+    """The processes that `join_processes` connected."""
+    count = process_count()
+    return ALONE if count == 1 else Processes(dist.get_rank(), count, sharded)
 
 
 def process_count() -> int:

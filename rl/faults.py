@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import torch
 
 from reasoning.files import write_json
 from rl.generations import Generation
+from rl.metrics import finite
 
 
 def save_bad_batch(folder: Path, step: int, generation: Generation) -> str:
     """Write the rollouts behind a loss that is no number; what to tell about it."""
     path = folder / f"bad-batch-step-{step:06d}.json"
-    write_json(path, json.loads(json.dumps(generation.state()).replace("NaN", "null")))
+    write_json(path, finite(generation.state()))
     return (
         f"the batch is in {path}, and the weights were not touched by it. Lower grpo.learning_rate or "
         "grpo.max_grad_norm in a new run; with --model RUN/checkpoints/step-... it begins where a checkpoint stands"

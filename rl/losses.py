@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -29,14 +29,6 @@ if TYPE_CHECKING:
 
 LOSS_TYPES = ("grpo", "dr_grpo", "dapo", "bnpo", "cispo")
 CORRECTIONS = ("token_truncate", "token_mask", "sequence_truncate", "sequence_mask")
-
-_NEUTRAL: dict[str, Any] = {
-    "off_policy_mask_threshold": None,
-    "top_entropy_quantile": 1.0,
-    "entropy_coef": 0.0,
-    "use_adaptive_entropy": False,
-}
-"""Settings of GRPOConfig that change the loss in ways that are not built here, and the value that turns each off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +82,9 @@ def objective_from(args: GRPOConfig) -> Objective:
     """The objective that a GRPOConfig describes.
 
     Raises:
-        ConfigError: a loss type, mode or setting that is not built here; the message names what to write instead.
+        ConfigError: a loss type or mode that is not built here; the message names what to write instead. Settings of
+            terms that are not built are refused by `rl.arguments`.
     """
-    for key, neutral in _NEUTRAL.items():
-        if getattr(args, key) != neutral:
-            raise ConfigError(f"{key} is {getattr(args, key)}, and the packed loss has no such term; leave it out")
     return Objective(**{name: getattr(args, name) for name in Objective.__dataclass_fields__})
 
 

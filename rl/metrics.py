@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -84,7 +83,7 @@ class MetricsLog:
 
     def append(self, step: int, metrics: Mapping[str, Any]) -> None:
         """Numbers that are not finite are written as null."""
-        self._writer.append({"step": step} | {name: _plain(value) for name, value in metrics.items()})
+        self._writer.append({"step": step} | finite(metrics))
 
     def close(self) -> None:
         self._writer.close()
@@ -122,5 +121,10 @@ def console_line(step: int, steps: int, metrics: Mapping[str, float], left_s: fl
     return "  ".join(part for part in parts if part)
 
 
-def _plain(value: Any) -> Any:
-    return None if isinstance(value, float) and not math.isfinite(value) else json.loads(json.dumps(value))
+def finite(value: Any) -> Any:
+    """The value, however nested, with null in the place of every number that JSON does not have."""
+    if isinstance(value, Mapping):
+        return {name: finite(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -15,6 +15,15 @@ IGNORE = -100
 """Label of a position that carries no loss (the convention of `torch.nn.functional.cross_entropy`)."""
 
 
+def next_labels(ids: np.ndarray, taught: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    """The token after each position where it is taught, else IGNORE, int64 [tokens]; documents begin at `starts`."""
+    taught = taught.copy()
+    taught[starts] = False  # nothing before it to predict it from
+    labels = np.full(len(ids), IGNORE, np.int64)
+    labels[:-1] = np.where(taught[1:], ids[1:], IGNORE)
+    return labels
+
+
 @dataclass(frozen=True, slots=True)
 class Document:
     """Token ids of one document, and which of them the model is taught to predict. Both of shape [length]."""
@@ -52,7 +61,6 @@ def pack(documents: Iterable[Document], tokens: int, max_documents: int) -> Pack
         length = min(len(document.ids), tokens - start)
         ids[start : start + length] = document.ids[:length]
         taught[start : start + length] = document.taught[:length]
-        taught[start] = False  # nothing before it to predict it from
         positions[start : start + length] = np.arange(length)
         bounds.append(start + length)
         if bounds[-1] == tokens:
@@ -61,8 +69,7 @@ def pack(documents: Iterable[Document], tokens: int, max_documents: int) -> Pack
         raise ValueError(f"the documents hold {bounds[-1]} tokens; a row needs {tokens}")
     if len(bounds) - 1 > max_documents:
         raise ValueError(f"{len(bounds) - 1} documents in one row; at most {max_documents} are allowed")
-    labels = np.full(tokens, IGNORE, np.int64)
-    labels[:-1] = np.where(taught[1:], ids[1:], IGNORE)
+    labels = next_labels(ids, taught, np.array(bounds[:-1]))
     cu_seqlens = np.full(max_documents + 1, tokens, np.int32)
     cu_seqlens[: len(bounds)] = bounds
     return PackedRow(ids, labels, positions, cu_seqlens)

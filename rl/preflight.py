@@ -12,11 +12,12 @@ import numpy as np
 from reasoning.console import duration
 from reasoning.prompts import Ids, PromptError
 from reasoning.types import Task
-from rl.generations import Generation, Generator, documents
+from rl.generations import Generation, Generator
 from rl.hooks import Hooks
 from rl.reward_input import RewardFunction
 from rl.rollouts import Rollout, RolloutSettings, Spent
 from rl.update import PackedUpdate
+from rl.windows import documents
 from verifiers import grade
 from verifiers.base import Status
 

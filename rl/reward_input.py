@@ -53,6 +53,11 @@ Rewards = list[float | None]
 RewardFunction = Callable[[Sequence[RewardInput]], Rewards]
 
 
+def ended(generation: Generation) -> bool:
+    """Whether the model ended its text by itself: its answer did not run into the cap, and there was one."""
+    return generation.finish_reason in (FinishReason.ANSWERED, FinishReason.UNCLOSED)
+
+
 def reward_input(task: Task, generation: Generation, verdict: Verdict) -> RewardInput:
     """The record of one graded rollout."""
     return RewardInput(
@@ -61,7 +66,7 @@ def reward_input(task: Task, generation: Generation, verdict: Verdict) -> Reward
         completion_ids=generation.completion_ids,
         thinking_tokens=generation.thinking_tokens,
         budget=generation.key.budget,
-        finished=generation.finish_reason in (FinishReason.ANSWERED, FinishReason.UNCLOSED),
+        finished=ended(generation),
         closed_once=generation.answer_start is not None and not generation.forced and not generation.escaped,
         text=generation.text,
         answer_text=generation.answer_text,

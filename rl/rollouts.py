@@ -21,6 +21,7 @@ from reasoning.grading import Grader
 from reasoning.prompts import Closing, Ids, Rendered, ThinkMarkers
 from reasoning.records import generation_line, generations_of, verdict_line, verdict_of
 from reasoning.types import FinishReason, Generation, Task
+from rl.reward_input import ended
 from verifiers.base import Verdict
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ class Rollout:
     @property
     def truncated(self) -> bool:
         """The model did not end the text itself: its answer ran into the cap, or there was none."""
-        return self.generation.finish_reason not in (FinishReason.ANSWERED, FinishReason.UNCLOSED)
+        return not ended(self.generation)
 
     @property
     def sampled(self) -> np.ndarray:
@@ -140,7 +141,7 @@ class RolloutMaker:
         """
         started = time.perf_counter()
         recorder = _Recorder(self.engine)
-        grader = Grader(self.settings.tasks, self.settings.policy)
+        grader = Grader(self.settings.tasks, self.settings.policy, fair=False)
         try:
             controller = self._controller(recorder, generation)
             for task_id in task_ids:

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rl.packing import IGNORE
+from rl.packing import next_labels
 
 FEWEST_PLACES = 16
 """For documents in a padded row."""
@@ -106,9 +106,7 @@ def build_row(
     document = np.repeat(np.arange(len(parts)), parts)
     ids = _filled(total, [one.ids for one in chosen], 0, np.int64)
     learned = _filled(total, [one.learned for one in chosen], False, np.bool_)
-    learned[bounds[:-1][bounds[:-1] < total]] = False  # nothing before it to predict it from
-    labels = np.full(total, IGNORE, np.int64)
-    labels[:-1] = np.where(learned[1:], ids[1:], IGNORE)
+    labels = next_labels(ids, learned, bounds[: len(parts)])
     return Row(
         ids=torch.from_numpy(ids),
         labels=torch.from_numpy(labels),

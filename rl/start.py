@@ -15,7 +15,7 @@ from trl import GRPOConfig
 from reasoning.config import ConfigError
 from reasoning.engine.base import Engine
 from reasoning.train_config import TrainConfig
-from rl.attention import NO_MASKS
+from rl.attention import of_row
 from rl.curriculum import TaskSampler
 from rl.distributed import Processes
 from rl.generations import Generator, generation_settings
@@ -24,10 +24,12 @@ from rl.lora import adapt
 from rl.memory import Shape, free_bytes, plan_memory
 from rl.reward_input import RewardFunction
 from rl.rollouts import RolloutMaker, RolloutSettings
+from rl.scorer import dropouts
 from rl.trainer import GrpoTrainer
 
 if TYPE_CHECKING:
-    from peft import LoraConfig
+    from peft import LoraConfig, PeftModel
+    from transformers import PreTrainedModel
 
 
 def start_trainer(
@@ -54,23 +56,15 @@ def start_trainer(
     """
     logging.disable_progress_bar()  # it draws a bar for every file
     torch.manual_seed(config.seed)
-    stored = torch.float32 if processes.sharded else dtype  # shards are the optimizer's masters
-    model = AutoModelForCausalLM.from_pretrained(source, dtype=stored, attn_implementation="packed")
-    check_model(model, settings.longest_document)
-    if lora is not None:
-        model = adapt(model, lora)
-        say(f"adapter: {model.get_nb_trainable_parameters()[0]:,} weights are trained")
+    sharded = processes.sharded
+    # Shards are the optimizer's masters.
+    model = _load_model(source, torch.float32 if sharded else dtype, settings.longest_document, lora, say)
     row_tokens, threads = config.update.row_tokens, config.update.threads
     assert row_tokens is not None and threads is not None
-    if has_dropout(model) or processes.sharded:
+    if dropouts(model) or sharded:
         threads = 1  # what threads drop, and when they ask for a layer, would depend on which of them is faster
-    shape = Shape.of(model)
-    if processes.sharded:
-        shape = replace(
-            shape, parameters=shape.parameters // processes.count, number_bytes=dtype.itemsize, trained=None
-        )
     memory = plan_memory(
-        shape,
+        _shape_here(model, dtype, processes),
         row_tokens,
         threads,
         free_bytes(device),
@@ -78,12 +72,12 @@ def start_trainer(
         reference=args.beta > 0 and lora is None,
     )
     say(memory.describe())
+    args.gradient_checkpointing = memory.checkpointing
     chosen = generation_settings(args, config)
     sampler = TaskSampler(list(settings.tasks), config.seed, chosen.group, curriculum=config.curriculum)
     generator = Generator(RolloutMaker(engine, settings, interrupted), sampler, rewards, chosen, say, processes)
-    args.gradient_checkpointing = memory.checkpointing
     # Attention in float32 goes through the documents one by one, which no compiled graph holds.
-    flash = device.type == "cuda" and dtype != torch.float32 and not processes.sharded
+    flash = device.type == "cuda" and dtype != torch.float32 and not sharded
     compiled = flash if config.update.compile is None else config.update.compile
     return GrpoTrainer(
         model,
@@ -96,20 +90,34 @@ def start_trainer(
     )
 
 
+def _load_model(
+    source: str, dtype: torch.dtype, longest: int, lora: LoraConfig | None, say: Callable[[str], None]
+) -> PreTrainedModel | PeftModel:
+    """The model in `source`, found to be one that can be computed packed, with the adapter if one is trained."""
+    model: Any = AutoModelForCausalLM.from_pretrained(source, dtype=dtype, attn_implementation="packed")
+    check_model(model, longest)
+    if lora is not None:
+        model = adapt(model, lora)
+        say(f"adapter: {model.get_nb_trainable_parameters()[0]:,} weights are trained")
+    return model
+
+
+def _shape_here(model: Any, dtype: torch.dtype, processes: Processes) -> Shape:
+    """The shape of what this process holds of the model, which computes in `dtype`."""
+    shape = Shape.of(model)
+    if not processes.sharded:
+        return shape
+    return replace(shape, parameters=shape.parameters // processes.count, number_bytes=dtype.itemsize, trained=None)
+
+
 def check_model(model: Any, longest: int) -> None:
     """Try whether a model's logits are what the update takes them for: its head times its last hidden states.
 
     Raises:
         ConfigError: they are not, or its attention has a window shorter than `longest` or another term of its own.
     """
-    packed = {
-        "input_ids": torch.tensor([[1, 2]]),
-        "position_ids": torch.tensor([[0, 1]]),
-        "attention_mask": NO_MASKS,
-        "cu_seqlens": torch.tensor([0, 2], dtype=torch.int32),
-        "longest": longest,
-        "use_cache": False,
-    }
+    ids, positions, bounds = torch.tensor([1, 2]), torch.tensor([0, 1]), torch.tensor([0, 2], dtype=torch.int32)
+    packed = of_row(ids, positions, bounds, longest)
     with torch.no_grad():
         logits = model(**packed).logits
         head = model.base_model(**packed).last_hidden_state @ model.get_output_embeddings().weight.T
@@ -118,8 +126,3 @@ def check_model(model: Any, longest: int) -> None:
             f"the logits of {type(model).__name__} are not the product of its hidden states and its head (there is a "
             "bias, a scale or a cap), and the packed update would train something else; choose another model"
         )
-
-
-def has_dropout(model: Any) -> bool:
-    """Whether passes of training drop anything."""
-    return any(isinstance(module, torch.nn.Dropout) and module.p > 0 for module in model.modules())

@@ -23,7 +23,7 @@ from reasoning.budget.sampling import derive_seed
 from reasoning.engine.base import EngineError
 from rl.checkpoints import Checkpoints, random_state, restore_random_state
 from rl.faults import is_out_of_memory, out_of_memory, save_bad_batch
-from rl.generations import Generation, Generator, TrainingStopped, documents, window
+from rl.generations import Generation, Generator, TrainingStopped
 from rl.hooks import Hooks, UpdateSettings
 from rl.lora import adapter_off, drop_reference, network, whole_weights
 from rl.losses import objective_from
@@ -36,6 +36,7 @@ from rl.rollouts import Interrupted, Spent
 from rl.scorer import Scorer
 from rl.sharding import shard
 from rl.update import NonFiniteLoss, PackedUpdate
+from rl.windows import documents, window
 
 if TYPE_CHECKING:
     from peft import PeftModel
@@ -170,8 +171,6 @@ class GrpoTrainer(GRPOTrainer):
             self._loss,
             self.masters,
             row_tokens=settings.row_tokens,
-            longest=settings.longest,
-            temperature=self.temperature,
             threads=settings.threads,
             compiled=settings.compiled,
             say=self._hooks.say,

@@ -24,7 +24,7 @@ from rl.losses import Objective, PackedLoss, PackedTokens, packed_loss, ratio_pe
 from rl.masters import Masters
 from rl.packing import IGNORE
 from rl.rows import RolloutDocument, Row, build_row, plan_rows
-from rl.scorer import Scorer
+from rl.scorer import Scorer, dropouts
 from rl.sharding import is_sharded, whole
 
 
@@ -41,35 +41,29 @@ class PackedUpdate:
 
     def __init__(
         self,
-        model: nn.Module | Scorer,
+        scorer: Scorer,
         objective: Objective,
         masters: Masters,
         *,
         row_tokens: int,
-        longest: int,
-        temperature: float,
         threads: int,
         compiled: bool,
         say: Callable[[str], None] = print,
         processes: Processes = ALONE,
     ) -> None:
-        """`longest` bounds the tokens of a document: attention on CUDA starts work for that many in every one.
-
-        Rows are shared out over the `processes`, which are all given the same documents, and hold the same weights, or
-        each a part of them: then `model` is the scorer that was sharded.
+        """Rows are shared out over the `processes`, which are all given the same documents, and hold the same weights,
+        or each a part of them.
 
         With `compiled` the passes are compiled here, and tried; where that fails, `say` is told and they stay eager.
         """
         self.objective = objective
         self._row_tokens = row_tokens
-        self._longest = longest
-        self._scorer = model if isinstance(model, Scorer) else Scorer(model, temperature, longest)
+        self._scorer = scorer
         self._masters = masters
-        self._temperature = temperature
-        self._device = next(model.parameters()).device
+        self._device = next(scorer.parameters()).device
         self._processes = processes
-        self._sharded = is_sharded(model)
-        self._dropouts = [module for module in model.modules() if isinstance(module, nn.Dropout) and module.p > 0]
+        self._sharded = is_sharded(scorer)
+        self._dropouts = dropouts(scorer)
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="update") if threads > 1 else None
         self._threads = threads
         self._pad_to: int | None = None
@@ -108,7 +102,7 @@ class PackedUpdate:
     def pack(self, documents: Sequence[RolloutDocument]) -> list[Row]:
         """The documents in rows; no rows without documents."""
         plan = plan_rows([len(one.ids) for one in documents], self._row_tokens)
-        return [build_row(documents, members, self._pad_to, self._longest) for members in plan]
+        return [build_row(documents, members, self._pad_to, self._scorer.longest) for members in plan]
 
     def _own(self, rows: Sequence[Row]) -> list[Row]:
         """The rows that this process computes: as many as the others where all of them put a layer together."""
@@ -120,7 +114,7 @@ class PackedUpdate:
     def _empty_row(self) -> Row:
         """A row without loss."""
         nothing = RolloutDocument(np.zeros(2, np.int64), np.zeros(2, bool), 0.0, 0.0)
-        return replace(build_row([nothing], [0], self._pad_to, self._longest), documents=(), tokens=0)
+        return replace(build_row([nothing], [0], self._pad_to, self._scorer.longest), documents=(), tokens=0)
 
     def step(self, rows: Sequence[Row], optimizer: torch.optim.Optimizer, max_grad_norm: float) -> dict[str, float]:
         """One optimizer step on the documents of one or more rows; what it measured, as `rl.losses.summarise` names it.
@@ -194,7 +188,9 @@ class PackedUpdate:
 
     def _scores(self, row: Row, other: nn.Module | None = None) -> TokenScores:
         """Of the model, or of an `other` one, whose passes are not compiled."""
-        scorer = self._scorer if other is None else Scorer(other, self._temperature, self._longest)
+        scorer = self._scorer
+        if other is not None:
+            scorer = Scorer(other, scorer.temperature, scorer.longest)
         return TokenScores(*scorer(row.ids, row.positions, row.cu_seqlens, row.labels))
 
     def _loss(self, row: Row) -> PackedLoss:

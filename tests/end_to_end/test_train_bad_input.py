@@ -47,7 +47,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [
         ({"budgt": 3}, ["budgt", "unknown key", "did you mean budget"]),
         ({"grpo": {"learning_rat": 1e-4}}, ["grpo.learning_rat", "unknown key", "grpo.learning_rate"]),
-        ({"grpo": {"use_vllm": True}}, ["grpo.use_vllm is not used here", "engine"]),
+        ({"grpo": {"use_vllm": False}}, ["grpo.use_vllm: false is not built", "leave it out"]),
         ({"grpo": {"max_completion_length": 9}}, ["grpo.max_completion_length", "budget", "max_answer_tokens"]),
         ({"grpo": {"push_to_hub": True}}, ["grpo.push_to_hub", "no effect"]),
         ({"grpo": {"learning_rate": "fast"}}, ["grpo.learning_rate", "'fast' is not a number"]),

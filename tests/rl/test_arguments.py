@@ -11,7 +11,7 @@ from trl import GRPOConfig
 
 from reasoning.config import ConfigError, load_settings
 from reasoning.train_config import TrainConfig
-from rl.arguments import HONOURED, INSTEAD, NOT_BUILT, REPORTERS, grpo_arguments, prompts_a_generation
+from rl.arguments import HONOURED, INSTEAD, NOT_BUILT, REPORTERS, grpo_arguments
 from rl.losses import objective_from
 from rl.rewards import load_reward
 
@@ -45,7 +45,7 @@ def test_text_of_the_command_line_becomes_what_it_says() -> None:
 
 def test_a_generation_holds_whole_groups() -> None:
     args = arguments(per_device_train_batch_size=6, gradient_accumulation_steps=4, num_generations=8)
-    assert prompts_a_generation(args) == 3
+    assert args.generation_batch_size == 3 * 8
     with pytest.raises(ConfigError, match=r"is 20, which is no multiple of num_generations \(8\): write 16 or 24"):
         arguments(per_device_train_batch_size=10, gradient_accumulation_steps=2, num_generations=8)
 
@@ -71,8 +71,11 @@ def test_what_is_not_built_of_adapters_is_refused_by_name(key: str) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"vllm_mode": "server"}, r"grpo\.vllm_mode is not used here; .*server is not built"),
-        ({"vllm_server_host": "gpu7"}, r"grpo\.vllm_server_host is not used here; the engine's settings are in engine"),
+        ({"use_vllm": False}, r"grpo\.use_vllm: false is not built"),
+        ({"vllm_mode": "remote"}, r"grpo\.vllm_mode is 'remote'; use colocate or server"),
+        ({"vllm_server_host": "gpu7"}, r"vllm_server_host is of a vLLM server; write grpo\.vllm_mode: server"),
+        ({"vllm_mode": "server", "vllm_server_base_url": "gpu7:8000"}, r"is 'gpu7:8000'; write it as in http://"),
+        ({"vllm_model_impl": "vllm"}, r"grpo\.vllm_model_impl is not used here; the engine's settings are in engine"),
         ({"fsdp": "full_shard"}, r"grpo\.fsdp is not used here; start with accelerate launch --use_fsdp"),
         ({"sync_ref_model": True}, r"grpo\.sync_ref_model is not used here: the reference stays fixed"),
         ({"repetition_penalty": 1.1}, "temperature, top_p, top_k and min_p"),

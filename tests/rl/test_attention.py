@@ -16,7 +16,7 @@ from transformers import (
 )
 
 from reasoning.config import ConfigError
-from rl.attention import NO_MASKS
+from rl.attention import of_row
 from rl.coldstart import ModelShape, build_model
 from rl.start import check_model
 
@@ -28,14 +28,7 @@ def logits(model: torch.nn.Module, ids: Tensor, lengths: list[int]) -> Tensor:
     cu_seqlens = torch.tensor([0, *torch.tensor(lengths).cumsum(0).tolist()], dtype=torch.int32)
     positions = torch.cat([torch.arange(length) for length in lengths])
     with torch.no_grad():
-        return model(
-            input_ids=ids[None],
-            position_ids=positions[None],
-            attention_mask=NO_MASKS,
-            cu_seqlens=cu_seqlens,
-            longest=max(lengths),
-            use_cache=False,
-        ).logits[0]
+        return model(**of_row(ids, positions, cu_seqlens, max(lengths))).logits[0]
 
 
 def test_packed_equals_one_by_one() -> None:

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
-from reasoning.config import load_settings
 from reasoning.engine.scripted import ScriptedEngine
-from reasoning.train_config import TrainConfig
-from reasoning.train_plan import TrainPlan, plan_training
+from reasoning.train_plan import TrainPlan
 from rl.curriculum import TaskSampler
-from rl.generations import Generation, GenerationSettings, Generator, documents, generation_settings, window
+from rl.generations import Generation, GenerationSettings, Generator, generation_settings
 from rl.losses import Objective
 from rl.rewards import load_reward
 from rl.rollouts import RolloutMaker, Spent
+from rl.windows import documents, window
 from tests.end_to_end import training
-
-
-@pytest.fixture(scope="module")
-def plan(tmp_path_factory: pytest.TempPathFactory) -> TrainPlan:
-    folder = tmp_path_factory.mktemp("generations")
-    return plan_training(load_settings(TrainConfig, training.config(training.save_model(folder / "m"), folder), {}))
+from verifiers import VERIFIERS
+from verifiers.base import Status, Verdict
 
 
 def generator(plan: TrainPlan, rewards: str = "accuracy", **changes: object) -> Generator:
@@ -53,6 +50,19 @@ def test_advantages_compare_a_group_with_itself(plan: TrainPlan) -> None:
         assert len({one.task_id for one in made.rollouts[start : start + 4]}) == 1
         assert group.sum() == pytest.approx(0, abs=1e-9)
     assert made.metrics["accuracy"] == np.mean(made.rewards)
+
+
+def test_limits_are_not_lengthened_and_it_is_counted_whom_that_cost_its_time(
+    plan: TrainPlan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def starve(answer: str, reference: str, meta: Mapping[str, Any]) -> Verdict:
+        return Verdict(Status.WRONG, None, reference, "code", starved=not meta["fair"] and len(answer) % 2 == 0)
+
+    for task in plan.settings.tasks.values():
+        monkeypatch.setitem(VERIFIERS, task.verifier, starve)
+    made = generator(plan).make(0, Spent())
+    starved = [one.verdict.starved for one in made.rollouts]
+    assert 0 < made.metrics["verdicts/starved"] == np.mean(starved) < 1
 
 
 def test_a_group_is_recorded_in_the_memory_of_pass_rates(plan: TrainPlan) -> None:

@@ -17,7 +17,7 @@ from rl.lora import KEYS, adapt, adapter_off, drop_reference, load_trained, lora
 from rl.losses import Objective
 from rl.masters import Masters
 from rl.rows import RolloutDocument
-from rl.start import has_dropout
+from rl.scorer import Scorer, dropouts
 from rl.update import PackedUpdate
 
 SHAPE = ModelShape(hidden=32, layers=2, heads=4, kv_heads=2, head_width=8, mlp=64, context=512, rope_theta=1e4)
@@ -92,8 +92,8 @@ def test_an_adapter_comes_back_from_its_files(tmp_path: Any) -> None:
 def test_what_is_dropped_follows_from_the_seed_and_nothing_is_while_scoring() -> None:
     model = trained(lora_dropout=0.3).train()
     weights = [weight for weight in model.parameters() if weight.requires_grad]
-    settings = {"row_tokens": 64, "longest": 64, "temperature": 1.0, "threads": 1, "compiled": False}
-    update = PackedUpdate(network(model), Objective(), Masters(weights), **settings)
+    scorer = Scorer(network(model), 1.0, 64)
+    update = PackedUpdate(scorer, Objective(), Masters(weights), row_tokens=64, threads=1, compiled=False)
     learned = np.arange(30) >= 3
     documents = [RolloutDocument(np.arange(20, 50), learned, 1.0, 0.1)]
     rows = update.pack(documents)
@@ -114,7 +114,7 @@ def test_the_keys_are_those_of_trl() -> None:
     assert found is not None
     assert (found.r, found.lora_alpha, found.lora_dropout, found.target_modules) == (16, 32, 0.05, None)
     assert set(KEYS) >= {"use_peft", "lora_r"} and lora_config({}) is None and lora_config({"use_peft": False}) is None
-    assert has_dropout(adapt(plain(), found)) and not has_dropout(plain())
+    assert dropouts(adapt(plain(), found)) and not dropouts(plain())
 
 
 @pytest.mark.parametrize(

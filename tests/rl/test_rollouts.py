@@ -8,18 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from reasoning.config import load_settings
 from reasoning.engine.scripted import ScriptedEngine
-from reasoning.train_config import TrainConfig
-from reasoning.train_plan import TrainPlan, plan_training
+from reasoning.train_plan import TrainPlan
 from rl.rollouts import Interrupted, Rollout, RolloutMaker, Spent
 from tests.end_to_end import training
-
-
-@pytest.fixture(scope="module")
-def plan(tmp_path_factory: pytest.TempPathFactory) -> TrainPlan:
-    folder = tmp_path_factory.mktemp("rollouts")
-    return plan_training(load_settings(TrainConfig, training.config(training.save_model(folder / "m"), folder), {}))
 
 
 def make(plan: TrainPlan, generation: int, count: int = 3) -> tuple[list[Rollout], ScriptedEngine]:

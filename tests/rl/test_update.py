@@ -12,6 +12,7 @@ from rl.coldstart import ModelShape, build_model
 from rl.losses import Objective, sequence_weights
 from rl.masters import Masters
 from rl.rows import RolloutDocument
+from rl.scorer import Scorer
 from rl.update import NonFiniteLoss, PackedUpdate
 
 SHAPE = ModelShape(hidden=32, layers=2, heads=4, kv_heads=2, head_width=8, mlp=64, context=512, rope_theta=1e4)
@@ -51,12 +52,10 @@ def rollouts(objective: Objective, *, old: bool = False) -> list[RolloutDocument
 
 def update(model: nn.Module, objective: Objective, row_tokens: int, threads: int = 1) -> PackedUpdate:
     return PackedUpdate(
-        model,
+        Scorer(model, 1.0, row_tokens),
         objective,
         Masters(list(model.parameters())),
         row_tokens=row_tokens,
-        longest=row_tokens,
-        temperature=1.0,
         threads=threads,
         compiled=False,
     )
@@ -106,8 +105,8 @@ def test_compilation_that_fails_is_told_and_the_update_goes_on(monkeypatch: pyte
     told: list[str] = []
     model = tiny()
     masters = Masters(list(model.parameters()))
-    settings = {"row_tokens": 64, "longest": 64, "temperature": 1.0, "threads": 1}
-    packed = PackedUpdate(model, Objective(), masters, **settings, compiled=True, say=told.append)
+    scorer = Scorer(model, 1.0, 64)
+    packed = PackedUpdate(scorer, Objective(), masters, row_tokens=64, threads=1, compiled=True, say=told.append)
     assert told[-1].startswith("WARNING: torch.compile failed") and "RuntimeError: no compiler here)" in told[-1]
     metrics = packed.step(packed.pack(rollouts(Objective())), torch.optim.SGD(model.parameters(), lr=0.1), 1.0)
     assert metrics["grad_norm"] > 0
@@ -171,8 +170,8 @@ def test_compiled_rows_on_cuda_are_one_graph_without_waiting_and_near_the_eager_
     for compiled in (False, True):
         model = tiny().bfloat16().cuda()
         masters = Masters(list(model.parameters()))
-        settings = {"row_tokens": 256, "longest": 64, "temperature": 1.0, "threads": 1}
-        packed = PackedUpdate(model, Objective(), masters, **settings, compiled=compiled)
+        scorer = Scorer(model, 1.0, 64)
+        packed = PackedUpdate(scorer, Objective(), masters, row_tokens=256, threads=1, compiled=compiled)
         torch._dynamo.utils.counters.clear()
         few, many = (packed.pack(rollouts(Objective()) * times) for times in (1, 3))
         torch.cuda.set_sync_debug_mode("error")
