@@ -4,7 +4,7 @@ from math import isnan, sqrt
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -89,26 +89,64 @@ def test_intervals_hold_the_truth_as_often_as_they_say(cell):
     assert 0.935 <= found.point <= 0.975  # the standard error is 0.0056
 
 
-def test_the_band_holds_the_whole_curve():
-    found = coverage(Cell(tasks=30, samples=4, mean=0.5, concentration=0.6), curves=1_000, seed=5, bands=True)
+@pytest.mark.parametrize(
+    "cell",
+    [
+        Cell(tasks=30, samples=4, mean=0.5, concentration=0.6),
+        Cell(tasks=30, samples=64, mean=0.05, concentration=10.0),  # few tasks, skewed
+    ],
+)
+def test_the_band_holds_the_whole_curve(cell):
+    found = coverage(cell, curves=1_000, seed=5, bands=True)
     assert found.band is not None
     assert found.all_points is not None
     assert 0.93 <= found.band <= 0.975
-    assert found.all_points < found.band - 0.03  # intervals that hold one by one do not hold together
+    assert found.all_points < found.band - 0.01  # intervals that hold one by one do not hold together
 
 
-def test_the_band_of_budgets_that_move_together_is_the_interval():
+def test_there_is_no_band_without_two_budgets_that_vary():
     rates = np.random.default_rng(2).random((50, 1))
-    assert simultaneous_factor(np.hstack([rates] * 4)) == pytest.approx(1.0, abs=0.02)
     assert simultaneous_factor(rates) == 1.0
+    assert simultaneous_factor(np.hstack([rates, np.ones((50, 1))])) == 1.0
     assert simultaneous_factor(np.zeros((5, 3))) == 1.0
     assert simultaneous_factor(np.empty((0, 2))) == 1.0
+
+
+@pytest.mark.parametrize(("n_tasks", "skew"), [(12, 1), (30, 8), (400, 1)])
+def test_the_band_of_budgets_that_move_together_is_the_interval_however_skewed(n_tasks, skew):
+    """For the bootstrap all are one column, factor 1; for the multivariate t all are one Student's t."""
+    rates = np.random.default_rng(2).random((n_tasks, 1)) ** skew
+    student = stats.t.ppf(0.975, n_tasks - 1) / Z
+    assert simultaneous_factor(np.hstack([rates, rates, 1 - rates])) == pytest.approx((1 + student) / 2, abs=0.02)
 
 
 def test_the_band_of_budgets_that_do_not_is_that_of_independent_ones():
     rates = np.random.default_rng(2).random((400, 5))
     sidak = stats.norm.ppf(0.5 + 0.95 ** (1 / 5) / 2)
     assert simultaneous_factor(rates) * Z == pytest.approx(sidak, abs=0.04)
+
+
+def test_budgets_that_share_no_task_are_independent():
+    rates = np.random.default_rng(2).random((400, 1))
+    gap = np.full_like(rates, np.nan)
+    sidak = stats.norm.ppf(0.5 + 0.95 ** (1 / 2) / 2)
+    assert simultaneous_factor(np.block([[rates, gap], [gap, rates]])) * Z == pytest.approx(sidak, abs=0.04)
+
+
+@given(st.lists(st.tuples(*[st.integers(0, 4)] * 3), min_size=1, max_size=20))
+@settings(max_examples=40, deadline=None)
+def test_the_band_is_within_bonferroni_and_the_same_for_wrong_as_for_right(counts):
+    rates = np.array(counts) / 4
+    factor = simultaneous_factor(rates)
+    assert 1.0 <= factor <= stats.norm.ppf(1 - 0.025 / 3) / Z + 1e-12
+    assert simultaneous_factor(1 - rates) == pytest.approx(factor)
+
+
+def test_the_band_does_not_depend_on_the_order_of_tasks_or_budgets():
+    rng = np.random.default_rng(4)
+    rates = rng.random((60, 1)) + 0.5 * rng.random((60, 4))
+    shuffled = rates[rng.permutation(60)][:, [2, 0, 3, 1]]
+    assert simultaneous_factor(shuffled) == pytest.approx(simultaneous_factor(rates), abs=0.04)
 
 
 def test_resampling_takes_whole_tasks():
