@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 import yaml
 from pydantic import (
@@ -20,6 +20,7 @@ from pydantic import (
     Field,
     PlainSerializer,
     ValidationError,
+    model_validator,
 )
 from pydantic_core import ErrorDetails
 
@@ -121,7 +122,16 @@ class EngineSection(Section):
     block_size: Count | None = None
     enforce_eager: bool | None = None
     stream_interval: Count = 16
+    replicas: Count = 1
     extra: dict[str, Any] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _cache_is_known(self) -> Self:
+        if self.replicas > 1 and self.kv_cache_gb is None:
+            raise ValueError(
+                f"replicas is {self.replicas}, and engines on one device need kv_cache_gb, which they share evenly"
+            )
+        return self
 
 
 class EvalConfig(Section):
@@ -147,6 +157,12 @@ class EvalConfig(Section):
     data: Data = Data()
     grading: Grading = Grading()
     engine: EngineSection = EngineSection()
+
+    @model_validator(mode="after")
+    def _one_engine_is_profiled(self) -> Self:
+        if self.profile and self.engine.replicas > 1:
+            raise ValueError(f"profile measures one engine, engine.replicas is {self.engine.replicas}; leave one out")
+        return self
 
 
 def setting_paths(schema: type[Section]) -> Iterator[str]:
@@ -248,9 +264,9 @@ def _report(
         setting = path.partition("[")[0]
         typed = setting in overrides or yaml_path is None
         from_file |= not typed
-        problems.append((flag_of(setting) if typed else path, _reword(detail, path, schema, belongs)))
+        problems.append((flag_of(setting) if typed and setting else path, _reword(detail, path, schema, belongs)))
     if not from_file and len(problems) == 1:
-        return ": ".join(problems[0])
+        return ": ".join(filter(None, problems[0]))  # what several settings are together is at no place
     source = str(yaml_path) if from_file else "the command line"
     width = max(len(where) for where, _ in problems)
     lines = [f"  {where:<{width}}   {what}" for where, what in problems]

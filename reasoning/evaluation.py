@@ -33,6 +33,7 @@ from reasoning.cli import ExitCode
 from reasoning.config import ConfigError, EvalConfig
 from reasoning.drawn import describe_allocation
 from reasoning.engine.base import CacheTooSmall, Engine, EngineError, EngineSettings
+from reasoning.engine.replicas import EngineArguments, open_engine
 from reasoning.files import StoredDataError
 from reasoning.grading import describe_policy
 from reasoning.pages import describe_sampling
@@ -64,17 +65,16 @@ class Command:
 
 
 def start_vllm(plan: Plan, log_path: Path) -> Engine:
-    from reasoning.engine.vllm import VllmEngine
-
-    settings = EngineSettings(**plan.config.engine.model_dump())
-    return VllmEngine(
-        plan.model.source,
-        settings,
-        plan.max_model_len,
-        seed=plan.config.seed,
-        log=log_path,
-        logprobs=plan.config.logprobs,
-        profile=plan.config.profile,
+    return open_engine(
+        EngineArguments(
+            plan.model.source,
+            EngineSettings(**plan.config.engine.model_dump()),
+            plan.max_model_len,
+            seed=plan.config.seed,
+            log=log_path,
+            logprobs=plan.config.logprobs,
+            profile=plan.config.profile,
+        )
     )
 
 

@@ -23,6 +23,7 @@ RESUMABLE = frozenset(
         "engine.kv_cache_gb",
         "engine.gpu_memory_utilization",
         "engine.stream_interval",
+        "engine.replicas",
     }
 )
 """Settings that decide speed and memory, not what is measured: a resumed run may change them."""

@@ -105,6 +105,7 @@ class Recorder:
     def __init__(self, folder: RunFolder, plan: Plan, done: int) -> None:
         self.done = done
         self.tokens = 0  # that the engine has generated
+        self.steps = 0  # in which it did
         self.attempt = 0  # at this run, from 1; 0: no engine was started
         self._traces = JsonLinesWriter(folder.traces)
         self._verdicts = JsonLinesWriter(folder.verdicts)
@@ -141,7 +142,7 @@ class Recorder:
     def write_state(self, engine: Engine) -> None:
         state = engine.state()
         self._next_state = time.monotonic() + STATE_EVERY_S
-        self.tokens = state.generated_tokens
+        self.tokens, self.steps = state.generated_tokens, state.steps
         self._states.append({"attempt": self.attempt, **asdict(state)})
         if self._steps is not None and (steps := engine.take_steps()):
             self._steps.append({"attempt": self.attempt, **steps.as_columns()})
@@ -239,7 +240,7 @@ def _drive(
     submit: Callable[[Iterable[tuple[str, Draw]]], None],
 ) -> None:
     """Step until nothing is left; `draws` may `submit` more when verdicts come, which the engine does not wait for."""
-    steps = 0
+    replicas = engine.describe().get("replicas", 1)  # which step side by side
     while (budgets.unfinished or (draws is not None and draws.is_waiting)) and not interrupt.requested:
         running = budgets.unfinished > 0
         rows = budgets.step() if running else []
@@ -247,7 +248,6 @@ def _drive(
         if draws is not None:
             submit(draws.add(rows, graded))
         recorder.observe(engine)
-        steps += running
-        progress.update(recorder.done, recorder.tokens, steps)
+        progress.update(recorder.done, recorder.tokens, recorder.steps // replicas)
     recorder.write_state(engine)
-    progress.update(recorder.done, recorder.tokens, steps)
+    progress.update(recorder.done, recorder.tokens, recorder.steps // replicas)

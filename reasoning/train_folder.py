@@ -21,7 +21,7 @@ RESUMABLE = (
     *("grpo.logging_steps", "grpo.report_to", "grpo.run_name", "grpo.save_steps"),
     *("grpo.vllm_server_base_url", "grpo.vllm_server_host", "grpo.vllm_server_port", "grpo.vllm_server_timeout"),
     *("grpo.vllm_group_port", "grpo.save_total_limit"),
-    *("engine.max_num_seqs", "engine.kv_cache_gb", "engine.gpu_memory_utilization"),
+    *("engine.max_num_seqs", "engine.kv_cache_gb", "engine.gpu_memory_utilization", "engine.replicas"),
 )
 """Settings, or sections ending in a dot, that move the weights by rounding at most: a resumed run may change them."""
 

@@ -54,6 +54,7 @@ def plan_training(config: TrainConfig) -> TrainPlan:
     import torch
 
     from rl.arguments import grpo_arguments, typed_settings
+    from rl.distributed import process_count
     from rl.generations import generation_settings
     from rl.lora import lora_config
     from rl.losses import objective_from
@@ -61,8 +62,10 @@ def plan_training(config: TrainConfig) -> TrainPlan:
     from rl.rewards import load_reward
     from rl.served import check_served
 
+    _check_replicas(config.engine.replicas, process_count())
     cuda = torch.cuda.is_available()
     options = {"out": Path(config.out or "runs"), "seed": config.seed, "rewards": len(config.rewards)}
+    config = config.model_copy(update={"grpo": typed_settings(config.grpo)})
     first = grpo_arguments(config.grpo, **options, max_completion_length=1, use_cpu=not cuda)
     device = torch.device("cuda" if cuda else "cpu")
     check_served(first, config.engine, device)
@@ -82,7 +85,7 @@ def plan_training(config: TrainConfig) -> TrainPlan:
         config.grpo, **options, max_completion_length=settings.max_completion_length, use_cpu=not cuda
     )
     objective_from(args)
-    lora = lora_config(typed_settings(config.grpo))
+    lora = lora_config(config.grpo)
     row_tokens, threads = _decide_rows(config, rollouts.model.source, settings.longest_document, cuda=cuda)
     resolved = config.model_copy(
         update={
@@ -103,6 +106,14 @@ def plan_training(config: TrainConfig) -> TrainPlan:
         device=device,
         max_model_len=max(rollouts.max_model_len, held_out.max_model_len),
     )
+
+
+def _check_replicas(replicas: int, processes: int) -> None:
+    if replicas > 1 and processes > 1:
+        raise ConfigError(
+            f"engine.replicas is {replicas}, and each of the {processes} processes has an engine on a device of its "
+            "own; leave it out"
+        )
 
 
 def _rollout_settings(config: TrainConfig, plan: Plan) -> RolloutSettings:

@@ -24,6 +24,7 @@ from reasoning.attempts import FULL, begin_attempt, end_attempt, now, resume_lin
 from reasoning.cli import ExitCode
 from reasoning.config import ConfigError
 from reasoning.engine.base import Engine, EngineError, EngineSettings
+from reasoning.engine.replicas import EngineArguments, open_engine
 from reasoning.held_out import HeldOut, print_outcome
 from reasoning.provenance import sha256
 from reasoning.run_folder import RunFolder, default_path, make_folder, make_new_folder
@@ -56,7 +57,6 @@ EngineFactory = Callable[[TrainPlan, Path], Engine]
 
 def start_vllm(plan: TrainPlan, log_path: Path) -> Engine:
     """vLLM in this process, or the server that the settings name."""
-    from reasoning.engine.vllm import VllmEngine
     from rl.distributed import process_count
     from rl.served import connect
 
@@ -70,7 +70,7 @@ def start_vllm(plan: TrainPlan, log_path: Path) -> Engine:
     if process_count() > 1:  # an engine for each process, on its own device
         chosen["extra"] = {"distributed_executor_backend": "external_launcher", **chosen["extra"]}
     settings = EngineSettings(**chosen)
-    return VllmEngine(source, settings, context, seed=plan.config.seed, log=log_path, logprobs=True)
+    return open_engine(EngineArguments(source, settings, context, seed=plan.config.seed, log=log_path, logprobs=True))
 
 
 def train(config: TrainConfig, command: TrainCommand, start_engine: EngineFactory = start_vllm) -> int:

@@ -106,7 +106,7 @@ class EngineState:
     cached_tokens: int
     prompt_tokens: int
     generated_tokens: int
-    steps: int
+    steps: int  # of all replicas
     step_s: float  # mean time of a step since the last sample
     energy_j: float | None = None  # of its devices since the engine started; None: nobody measures it
 
@@ -153,7 +153,10 @@ class Engine(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
-    """What the `engine:` section of a configuration says. None means: decided by the engine, and recorded."""
+    """What the `engine:` section of a configuration says. None means: decided by the engine, and recorded.
+
+    `max_num_seqs` and `kv_cache_gb` are those of all `replicas` together.
+    """
 
     dtype: str | None = None
     max_num_seqs: int = 256
@@ -162,4 +165,5 @@ class EngineSettings:
     block_size: int | None = None
     enforce_eager: bool | None = None
     stream_interval: int = 16
+    replicas: int = 1
     extra: dict[str, Any] = field(default_factory=dict)

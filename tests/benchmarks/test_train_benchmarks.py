@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import train_end_to_end, train_throughput
+from benchmarks import replicas, train_end_to_end, train_throughput
 from benchmarks.train_batches import CPU, END, GPU, Batch, as_rollouts, make_batch
 from benchmarks.train_cells import run_cells
 from rl.advantages import group_advantages
@@ -78,3 +78,13 @@ def test_both_sides_compute_the_same_step(tmp_path: Path) -> None:
     assert padded["padded_per_real"] > 1.5 and CPU.steps + 1 == len(padded["each_s"]) == len(packed["each_s"])
     assert padded["first_loss"] == pytest.approx(packed["first_loss"], rel=1e-4)
     assert padded["first_grad_norm"] == pytest.approx(packed["first_grad_norm"], rel=1e-4)
+
+
+def test_replicas_are_measured_against_one_engine() -> None:
+    def cell(count: int, rate: float, ids: str) -> dict[str, object]:
+        return {"replicas": count, "tokens_per_s": rate, "each": [{"ids": ids}, {"ids": ids}]}
+
+    cells = [cell(1, 200.0, "a"), cell(2, 300.0, "a"), cell(4, 100.0, "b"), {"error": "it took more than 240 s"}]
+    found = [(row["replicas"], row["times_one"], row["same_ids"]) for row in replicas.summarise(cells)]
+    assert found == [(1, 1.0, True), (2, 1.5, True), (4, 0.5, False)]
+    assert replicas.summarise(cells[1:2])[0]["times_one"] is None

@@ -158,3 +158,20 @@ def test_flags_of_settings():
 
 def test_the_engine_section_has_the_engines_own_settings_and_defaults():
     assert EngineSection().model_dump() == asdict(EngineSettings())
+
+
+@pytest.mark.parametrize(
+    ("chosen", "message"),
+    [
+        ({"engine.replicas": "2"}, "--engine: replicas is 2, and engines on one device need kv_cache_gb"),
+        (
+            {"engine.replicas": "2", "engine.kv_cache_gb": "1", "profile": "true"},
+            "profile measures one engine, engine.replicas is 2; leave one out",
+        ),
+        ({"engine.replicas": "0"}, "--engine.replicas: 0 is too small; it has to be at least 1"),
+    ],
+)
+def test_several_engines_need_a_cache_and_are_not_profiled(chosen, message):
+    with pytest.raises(ConfigError) as caught:
+        load_config(None, {"budgets": "64", **chosen})
+    assert str(caught.value).startswith(message)

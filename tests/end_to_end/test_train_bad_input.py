@@ -17,12 +17,12 @@ import rl.checkpoints
 import rl.start
 import verifiers
 from reasoning.cli import USAGE_ERRORS
-from reasoning.config import load_settings
+from reasoning.config import ConfigError, load_settings
 from reasoning.engine.base import Engine, Output
 from reasoning.files import read_json, read_json_lines
 from reasoning.train import parse
 from reasoning.train_config import TrainConfig
-from reasoning.train_plan import TrainPlan
+from reasoning.train_plan import TrainPlan, plan_training
 from reasoning.training import TrainCommand, train
 from tests.end_to_end import training
 from verifiers.base import Status, Verdict
@@ -70,6 +70,13 @@ def test_settings_that_cannot_be_used(model: Path, tmp_path: Path, changes: dict
     for word in words:
         assert word in str(raised.value)
     assert not (tmp_path / "run").exists()
+
+
+def test_replicas_in_several_processes(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    file = training.config(model, tmp_path, engine={"replicas": 3, "kv_cache_gb": 1})
+    with pytest.raises(ConfigError, match=r"engine\.replicas is 3, and each of the 2 processes has an engine"):
+        plan_training(load_settings(TrainConfig, str(file), {"out": str(tmp_path / "run")}))
 
 
 def test_a_key_of_trl_at_the_top_is_told_where_it_belongs(model: Path, tmp_path: Path) -> None:
