@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from dataclasses import dataclass
+from math import nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -109,9 +110,10 @@ def as_rollouts(batch: Batch, group: int) -> list[Rollout]:
             seed=0,
             decoded_tokens=len(completion),
             cached_tokens=0,
+            logprobs=(nan,) * len(completion),
         )
         verdict = Verdict(Status.CORRECT if batch.rewards[index] else Status.WRONG, None, "", "none")
-        found.append(Rollout(generation, verdict, np.full(len(completion), np.nan, np.float32)))
+        found.append(Rollout(generation, verdict))
     return found
 
 

@@ -107,6 +107,8 @@ class Generation:
         None  # mean probability of the answer's tokens, if the run stores log-probabilities
     )
     thinking_confidence: float | None = None  # the lowest mean log-probability of a stretch of the thinking, likewise
+    # In nats, one a completion id, NaN where none is known; empty unless the controller was asked to keep them.
+    logprobs: tuple[float, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def thinking_tokens(self) -> int:

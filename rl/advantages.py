@@ -29,12 +29,10 @@ class Advantages:
 
     values: float64 [completions], exactly 0 for completions without a reward and in dead groups. dead: bool
     [completions], True when the group has no two different rewards to compare: nothing can be learnt from it.
-    rewards: float64 [completions], the weighted sum, NaN where there is none.
     """
 
     values: np.ndarray
     dead: np.ndarray
-    rewards: np.ndarray
 
 
 def weighted_sum(rewards: np.ndarray, weights: Sequence[float]) -> np.ndarray:
@@ -58,10 +56,8 @@ def group_advantages(
     advantage, without the length bias of a deviation near 0.
 
     Raises:
-        ValueError: a group does not have exactly `group_size` completions, or `scale` is unknown.
+        ValueError: a group does not have exactly `group_size` completions.
     """
-    if scale not in ("group", "batch", "none"):
-        raise ValueError(f"scale_rewards is {scale!r}; use group, batch or none")
     rewards = np.asarray(rewards, np.float64)
     members = _members(groups, len(rewards), group_size)
     values = np.zeros(len(rewards))
@@ -75,7 +71,7 @@ def group_advantages(
             continue
         deviation = {"group": _deviation(own) + EPSILON, "batch": batch_deviation + EPSILON, "none": 1.0}[scale]
         values[index] = np.nan_to_num((own - known.mean()) / deviation, nan=0.0)
-    return Advantages(values, dead, rewards)
+    return Advantages(values, dead)
 
 
 def _members(groups: Sequence[Hashable], completions: int, group_size: int) -> dict[Hashable, np.ndarray]:

@@ -1,16 +1,16 @@
 """The `grpo:` section of a training configuration as TRL's GRPOConfig: names and meanings are TRL's.
 
-Keys that this trainer honours are listed; every other key of GRPOConfig is refused by name, so that no setting is
-accepted and then ignored.
+`rl.grpo_keys` has the keys; here are their values, checked before anything is loaded.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping
-from difflib import get_close_matches
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from importlib.util import find_spec
+from math import isfinite
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,82 +19,41 @@ import yaml
 
 os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 
+from transformers import Trainer, get_scheduler
 from trl import GRPOConfig
 
 from reasoning.config import ConfigError
 from rl import lora
 from rl.distributed import process_count
+from rl.grpo_keys import check_key
 
-HONOURED = frozenset(
-    {
-        *("learning_rate", "lr_scheduler_type", "lr_scheduler_kwargs", "warmup_steps", "weight_decay"),
-        *("optim", "optim_args", "adam_beta1", "adam_beta2", "adam_epsilon", "max_grad_norm"),
-        *("max_steps", "num_train_epochs", "per_device_train_batch_size", "gradient_accumulation_steps"),
-        *("steps_per_generation", "generation_batch_size", "num_generations", "num_iterations"),
-        *("bf16", "gradient_checkpointing", "disable_dropout"),
-        *("loss_type", "importance_sampling_level", "epsilon", "epsilon_high", "delta", "beta"),
-        *("use_bias_correction_kl", "scale_rewards", "reward_weights", "mask_truncated_completions"),
-        *("vllm_importance_sampling_correction", "vllm_importance_sampling_mode"),
-        *("vllm_importance_sampling_clip_max", "vllm_importance_sampling_clip_min"),
-        *("use_vllm", "vllm_mode", "vllm_server_base_url", "vllm_server_host", "vllm_server_port"),
-        *("vllm_server_timeout", "vllm_group_port"),
-        *("temperature", "top_p", "top_k", "min_p"),
-        *("logging_steps", "report_to", "run_name", "save_steps", "save_total_limit"),
-    }
-)
-"""Keys of GRPOConfig that do here what they do in TRL."""
-
-INSTEAD = {
-    "output_dir": "write out, the run folder",
-    "seed": "write seed at the top level",
-    "data_seed": "write seed at the top level",
-    "max_completion_length": "write budget (thinking tokens) and max_answer_tokens; together they bound a completion",
-    "vllm_tensor_parallel_size": "every process has an engine of its own on its device; leave it out",
-    **dict.fromkeys(("fsdp", "fsdp_config"), "start with accelerate launch --use_fsdp --fsdp_version 2"),
-    "vllm_gpu_memory_utilization": "write engine.gpu_memory_utilization",
-    "vllm_max_model_length": "it follows from the longest prompt, budget and max_answer_tokens",
-    "fp16": "bfloat16 with float32 masters is used on a GPU; write bf16: false for float32",
-    "eval_strategy": "write held_out.every, in steps",
-    "eval_steps": "write held_out.every, in steps",
-    "do_eval": "write held_out.every, in steps",
-    "log_completions": "every rollout is in rollouts/*.parquet",
-    "torch_compile": "write update.compile",
-    "resume_from_checkpoint": "use --resume",
-    "shuffle_dataset": "tasks are always shuffled, by seed",
-    "num_generations_eval": "write held_out.samples",
-    "per_device_eval_batch_size": "the engine batches the held-out evaluation by itself",
-    "save_strategy": "write save_steps",
-    "logging_strategy": "write logging_steps",
-    "torch_compile_mode": "write update.compile",
-    "model_init_kwargs": "write model; its precision follows from bf16 and the device",
-    "use_liger_kernel": "the head is fused and rows are packed without it",
-    "use_cpu": "a GPU is used where there is one; hide it with CUDA_VISIBLE_DEVICES=",
-    "gradient_checkpointing_kwargs": "write gradient_checkpointing: true, or leave both to the memory estimate",
-}
-"""What to write for keys of GRPOConfig that have no use here."""
-
-NOT_BUILT = {
-    **dict.fromkeys(("deepspeed", "parallelism_config"), "weights are spread over processes with FSDP2 alone"),
-    **dict.fromkeys(("sync_ref_model", "ref_model_sync_steps", "ref_model_mixup_alpha"), "the reference stays fixed"),
-    **dict.fromkeys(("repetition_penalty", "generation_kwargs"), "sampling has temperature, top_p, top_k and min_p"),
-    **dict.fromkeys(
-        ("off_policy_mask_threshold", "top_entropy_quantile", "entropy_coef", "use_adaptive_entropy"),
-        "the packed loss has no such term",
+RANGES: tuple[tuple[tuple[str, ...], Callable[[float], bool], str], ...] = (
+    (
+        (
+            *("per_device_train_batch_size", "gradient_accumulation_steps", "steps_per_generation"),
+            *("generation_batch_size", "num_iterations", "vllm_server_port", "vllm_group_port"),
+        ),
+        lambda value: value >= 1,
+        "1 or more",
     ),
-    "multi_objective_aggregation": "rewards are added up with reward_weights",
-    "chat_template_kwargs": "prompts are those of reasoning.eval",
-    "cast_lm_head_to_fp32": "the head multiplies in the model's own precision, softmax and loss are float32",
-    "router_aux_loss_coef": "a mixture of experts is trained without an auxiliary loss",
-}
-"""Keys of GRPOConfig that would change what is learnt and are not built, with what holds instead."""
-
-AT_LEAST = {
-    **dict.fromkeys(("per_device_train_batch_size", "gradient_accumulation_steps", "steps_per_generation"), 1),
-    **dict.fromkeys(("generation_batch_size", "num_iterations"), 1),
-    **dict.fromkeys(("learning_rate", "weight_decay", "warmup_steps", "beta", "epsilon", "max_grad_norm"), 0),
-    "num_generations": 2,
-}
-"""The least value of numbers that GRPOConfig does not check."""
+    (
+        (
+            *("learning_rate", "weight_decay", "warmup_steps", "beta", "epsilon", "epsilon_high", "delta"),
+            *("max_grad_norm", "adam_epsilon", "top_k", "save_steps", "save_total_limit", "vllm_server_timeout"),
+            *("vllm_importance_sampling_clip_max", "vllm_importance_sampling_clip_min"),
+        ),
+        lambda value: value >= 0,
+        "0 or more",
+    ),
+    (("num_generations",), lambda value: value >= 2, "2 or more; a group needs at least 2 to compare"),
+    (("num_train_epochs", "logging_steps"), lambda value: value > 0, "more than 0"),
+    (("temperature",), lambda value: value > 0, "more than 0; completions of a group have to differ"),
+    (("max_steps",), lambda value: value >= 1 or value == -1, "1 or more, or leave it out for num_train_epochs"),
+    (("adam_beta1", "adam_beta2"), lambda value: 0 <= value < 1, "0 or more and less than 1"),
+    (("top_p",), lambda value: 0 < value <= 1, "more than 0 and at most 1"),
+    (("min_p",), lambda value: 0 <= value <= 1, "0 or more and at most 1"),
+)
+"""Keys whose numbers GRPOConfig does not check, which of them can be used, and these in words."""
 
 DEFAULTS: dict[str, Any] = {
     "report_to": "none",
@@ -133,7 +92,7 @@ def grpo_arguments(
     _check_values(values)
     _check_batch(values)
     known: dict[str, Any] = DEFAULTS | values | {"use_vllm": False}  # or TRL's trainer would start an engine, too
-    known["bf16"] = bool(known.get("bf16", True)) and not use_cpu
+    known["bf16"] = known.get("bf16") is not False and not use_cpu
     weights = known.get("reward_weights")
     if weights is not None and len(weights) != rewards:
         raise ConfigError(f"grpo.reward_weights has {len(weights)} weights for {rewards} rewards; write one for each")
@@ -172,66 +131,71 @@ def _check_devices() -> None:
 
 def _typed(key: str, value: Any, fields: Mapping[str, dataclasses.Field[Any]]) -> Any:
     """The value as GRPOConfig wants it: text from the command line is read as YAML, and `1e-5` is a number."""
-    _check_key(key, fields)
-    if isinstance(value, str):
-        value = yaml.safe_load(value)
-    kinds = str(fields[key].type)
-    if value is None and ("None" not in kinds or key == "num_generations"):
+    check_key(key, fields)
+    kind = fields[key].type
+    kinds = (kind.__name__ if isinstance(kind, type) else str(kind)).split(" | ")
+    if key == "scale_rewards":
+        kinds.append("bool")  # as TRL takes it
+    if "dict" in kinds:
+        kinds.remove("str")  # a text is read first
+    read = _read(value) if isinstance(value, str) else value
+    if read is None and ("None" not in kinds or key == "num_generations"):
         raise ConfigError(f"grpo.{key} has no value; write one, or leave the key out")
-    if isinstance(value, str) and "float" in kinds and "str" not in kinds and "list" not in kinds:
-        try:
-            return float(value)
-        except ValueError:
-            raise ConfigError(f"grpo.{key}: {value!r} is not a number") from None
-    for name, kind, what in _KINDS:
-        if name in kinds and "str" not in kinds and value is not None and not isinstance(value, kind):
-            raise ConfigError(f"grpo.{key}: {value!r} is not {what}")
-    return value
+    known = [name for name in kinds if name in _KINDS]
+    for candidate in (read, value):  # `run_name: 5` on the command line is a text
+        if candidate is None or any(_KINDS[name][0](candidate) for name in known):
+            return candidate
+    if isinstance(read, str) and "float" in kinds:
+        with suppress(ValueError):
+            if isfinite(number := float(read)):
+                return number
+    raise ConfigError(f"grpo.{key}: {read!r} is not {' or '.join(_KINDS[name][1] for name in known)}")
 
 
-_KINDS = (
-    ("'int'", int, "a whole number"),
-    ("int |", int, "a whole number"),
-    ("'float'", int | float, "a number"),
-    ("bool", bool, "true or false"),
-    ("list[float]", list, "a list of numbers, as in [1.0, 0.5]"),
-)
-"""A part of a field's type, what values of it are, and in words."""
+def _read(text: str) -> Any:
+    """What a text says as YAML; the text where it is none."""
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError:
+        return text
 
 
-def _check_key(key: str, fields: Mapping[str, Any]) -> None:
-    """Refuse what is not honoured, with what to write instead."""
-    if key in HONOURED or key in lora.KEYS:
-        return
-    if key in lora.INSTEAD:
-        raise ConfigError(f"grpo.{key} is not used here: {lora.INSTEAD[key]}; leave it out")
-    if key not in fields:
-        near = get_close_matches(key, [*HONOURED, *lora.KEYS], n=1)
-        raise ConfigError(f"grpo.{key}: unknown key" + (f"; did you mean grpo.{near[0]}?" if near else ""))
-    if key in NOT_BUILT:
-        raise ConfigError(f"grpo.{key} is not used here: {NOT_BUILT[key]}; leave it out")
-    if key.startswith("vllm_") and key not in INSTEAD:
-        raise ConfigError(f"grpo.{key} is not used here; the engine's settings are in engine")
-    instead = INSTEAD.get(key, "it has no effect in this trainer; leave it out")
-    raise ConfigError(f"grpo.{key} is not used here; {instead}")
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_list(value: Any, of: Callable[[Any], bool]) -> bool:
+    return isinstance(value, list) and all(map(of, value))
+
+
+_KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "bool": (lambda value: isinstance(value, bool), "true or false"),
+    "int": (lambda value: isinstance(value, int) and not isinstance(value, bool), "a whole number"),
+    "float": (_is_number, "a number"),
+    "list[float]": (lambda value: _is_list(value, _is_number), "a list of numbers, as in [1.0, 0.5]"),
+    "list[str]": (lambda value: _is_text(value) or _is_list(value, _is_text), "a name or a list of names"),
+    "dict": (lambda value: isinstance(value, dict), "a mapping"),
+    "str": (_is_text, "a text"),
+}
+"""A type of a field, which values are of it, and in words."""
 
 
 def _check_values(values: Mapping[str, Any]) -> None:
-    for key, least in AT_LEAST.items():
-        value = values.get(key)
-        if value is not None and value < least:
-            hint = "; a group needs at least 2 to compare" if key == "num_generations" else f"; write {least} or more"
-            raise ConfigError(f"grpo.{key} is {value}{hint}")
+    for keys, is_usable, words in RANGES:
+        for key in keys:
+            value = values.get(key)
+            if value is not None and not is_usable(value):
+                raise ConfigError(f"grpo.{key} is {value}; write {words}")
     _check_engine(values)
     schedule = values.get("lr_scheduler_type")
     if schedule in ("reduce_lr_on_plateau", "greedy"):
         raise ConfigError(
             f"grpo.lr_scheduler_type {schedule} follows a measured loss, and that of GRPO says nothing; write linear, "
             "cosine or constant"
-        )
-    if values.get("temperature", 1.0) <= 0:
-        raise ConfigError(
-            f"grpo.temperature is {values['temperature']}; completions of a group have to differ, so write more than 0"
         )
 
 
@@ -251,6 +215,15 @@ def _check_engine(values: Mapping[str, Any]) -> None:
 
 def _check_choices(args: GRPOConfig) -> None:
     """What TRL finds out only when it is used, after a model was loaded."""
+    try:
+        kind, options = Trainer.get_optimizer_cls_and_kwargs(args)
+        optimizer = kind([torch.nn.Parameter(torch.zeros(1))], **options)
+        get_scheduler(args.lr_scheduler_type, optimizer, 0, 1, cast(dict[str, Any] | None, args.lr_scheduler_kwargs))
+    except Exception as error:  # each optimizer and schedule refuses in its own way
+        raise ConfigError(
+            f"grpo.optim {args.optim} with optim_args {args.optim_args}, or lr_scheduler_type {args.lr_scheduler_type} "
+            f"with lr_scheduler_kwargs {args.lr_scheduler_kwargs}, cannot be used: {error}"
+        ) from error
     if args.scale_rewards not in ("group", "batch", "none"):
         raise ConfigError(f"grpo.scale_rewards is '{args.scale_rewards}'; use group, batch or none")
     for name in cast(list[str], args.report_to):  # GRPOConfig has made a list of it

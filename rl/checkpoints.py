@@ -47,8 +47,7 @@ class Checkpoints:
             save_model(unfinished)
             with (unfinished / STATE).open("wb") as file:
                 torch.save(dict(state), file)
-                file.flush()
-                os.fsync(file.fileno())
+            _reach_the_disk(unfinished)
             shutil.rmtree(place, ignore_errors=True)
             os.replace(unfinished, place)
         except Exception as error:  # a full disk is an OSError here, a RuntimeError or SafetensorError there
@@ -74,6 +73,14 @@ class Checkpoints:
         if self.keep is not None:
             for path in self._complete()[: -self.keep]:
                 shutil.rmtree(path)
+
+
+def _reach_the_disk(folder: Path) -> None:
+    """Or a power cut could leave a complete checkpoint with half of its weights."""
+    for path in folder.rglob("*"):
+        if path.is_file():
+            with path.open("rb") as file:
+                os.fsync(file.fileno())
 
 
 def step_of(checkpoint: Path) -> int:

@@ -35,11 +35,6 @@ class PassRates:
             old_right, old_tried = self.seen.get(task_id, (0.0, 0.0))
             self.seen[task_id] = (FORGET * old_right + right, FORGET * old_tried + tried)
 
-    def rate(self, task_id: str) -> float | None:
-        """The discounted pass rate in [0, 1]; None for a task that was never tried."""
-        right, tried = self.seen.get(task_id, (0.0, 0.0))
-        return right / tried if tried else None
-
     def chance(self, task_id: str, group_size: int) -> float:
         """The probability that the next group of `group_size` is neither all right nor all wrong, in [FLOOR, 1].
 

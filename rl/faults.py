@@ -12,18 +12,27 @@ from rl.metrics import finite
 
 
 def save_bad_batch(folder: Path, step: int, generation: Generation) -> str:
-    """Write the rollouts behind a loss that is no number; what to tell about it."""
+    """Write the rollouts behind a loss that is no number, if the disk takes them; what to tell about it."""
     path = folder / f"bad-batch-step-{step:06d}.json"
-    write_json(path, finite(generation.state()))
+    kept = f"the batch is in {path}"
+    try:
+        write_json(path, finite(generation.state()))
+    except OSError as error:
+        kept = f"the batch could not be written ({error})"
     return (
-        f"the batch is in {path}, and the weights were not touched by it. Lower grpo.learning_rate or "
-        "grpo.max_grad_norm in a new run; with --model RUN/checkpoints/step-... it begins where a checkpoint stands"
+        f"{kept}, and the weights were not touched by it. Lower grpo.learning_rate or grpo.max_grad_norm in a new run; "
+        "with --model RUN/checkpoints/step-... it begins where a checkpoint stands"
     )
 
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether an allocation failed, on a GPU or in main memory."""
-    return isinstance(error, torch.OutOfMemoryError | MemoryError) or "can't allocate memory" in str(error)
+    text = str(error)  # of an allocation that PyTorch did not make itself, it is all there is
+    return (
+        isinstance(error, torch.OutOfMemoryError | MemoryError)
+        or "can't allocate memory" in text
+        or "CUDA error: out of memory" in text
+    )
 
 
 def out_of_memory(step: int, row_tokens: int, error: BaseException) -> str:

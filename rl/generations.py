@@ -134,12 +134,27 @@ class Generator:
         metrics = _measure(everything, groups, len(kept), rounds, list(self.rewards))
         return Generation(number, rollouts, rewards.tolist(), found.values.tolist(), metrics)
 
-    def scored(self, rollouts: Sequence[Rollout]) -> Scores:
-        """What the rewards say.
+    def graded(self, task_ids: Sequence[str], group: int, number: int, spent: Spent) -> tuple[list[Rollout], Scores]:
+        """`group` completions of every task for generation `number`, and what the rewards say. `spent` is added to.
 
         Raises:
             TrainingStopped: a reward returned the wrong number of values, or no numbers.
         """
+        own = self.processes.share_of(task_ids)
+        parts = self.processes.each(lambda: self._part(own, group, number))
+        spent.add([part.spent for part in parts])
+        return [one for part in parts for one in part.rollouts], joined([part.scores for part in parts])
+
+    def _part(self, task_ids: Sequence[str], group: int, number: int) -> _Part:
+        """What this process makes of it."""
+        spent = Spent()
+        rollouts = self.maker.make(task_ids, group, number, spent) if task_ids else []
+        started = time.perf_counter()
+        scores = self._scored(rollouts) if rollouts else Scores(np.empty((0, len(self.rewards))), {})
+        spent.score_s += time.perf_counter() - started
+        return _Part(rollouts, scores, spent)
+
+    def _scored(self, rollouts: Sequence[Rollout]) -> Scores:
         tasks = self.maker.settings.tasks
         inputs = [reward_input(tasks[one.task_id], one.generation, one.verdict) for one in rollouts]
         try:
@@ -148,11 +163,7 @@ class Generator:
             raise TrainingStopped(str(error)) from error
 
     def _groups(self, task_ids: Sequence[str], number: int, spent: Spent) -> list[_Group]:
-        own = self.processes.share_of(task_ids)
-        parts = self.processes.each(lambda: self._graded(own, number))
-        spent.add([part.spent for part in parts])
-        rollouts = [rollout for part in parts for rollout in part.rollouts]
-        scores = joined([part.scores for part in parts])
+        rollouts, scores = self.graded(task_ids, self.settings.group, number, spent)
         self._check_failures(rollouts, scores)
         rewards = weighted_sum(scores.values, self.settings.reward_weights)
         advantages = self._advantages(rewards, [one.task_id for one in rollouts])
@@ -165,15 +176,6 @@ class Generator:
                 _Group(rollouts[members], rewards[members], not advantages.dead[start], scores.values[members])
             )
         return groups
-
-    def _graded(self, task_ids: Sequence[str], number: int) -> _Part:
-        """What this process makes of a generation."""
-        spent = Spent()
-        rollouts = self.maker.make(task_ids, self.settings.group, number, spent) if task_ids else []
-        started = time.perf_counter()
-        scores = self.scored(rollouts) if rollouts else Scores(np.empty((0, len(self.rewards))), {})
-        spent.score_s += time.perf_counter() - started
-        return _Part(rollouts, scores, spent)
 
     def _advantages(self, rewards: np.ndarray, task_ids: Sequence[str]) -> Advantages:
         return group_advantages(rewards, task_ids, self.settings.group, self.settings.scale)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +20,15 @@ class Masters:
             if self.copied
             else [*self.weights]
         )
+
+    def groups(self, decays: Sequence[bool], weight_decay: float) -> list[dict[str, Any]]:
+        """The masters as optimizers take them: with the decay where `decays` says so, one a weight, and without."""
+        found = []
+        for wanted, decay in ((True, weight_decay), (False, 0.0)):
+            chosen = [master for master, decayed in zip(self.tensors, decays, strict=True) if decayed is wanted]
+            if chosen:
+                found.append({"params": chosen, "weight_decay": decay})
+        return found
 
     def take_gradients(self) -> None:
         """The gradients that a backward pass left at the weights become those of the masters."""

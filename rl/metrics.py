@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import fmean, median
 from typing import Any
 
 import torch
@@ -66,6 +67,16 @@ def peak_flops(device: torch.device, dtype: torch.dtype) -> float | None:
     from trl.trainer.utils import get_peak_flops
 
     return get_peak_flops(torch.cuda.get_device_name(device), "bfloat16")
+
+
+def seconds_left(recent: Sequence[float], cycle: int, steps: int) -> float:
+    """What `steps` more steps will take, by the seconds of `recent` ones, at least one.
+
+    Of `cycle` steps in a row only one waits for rollouts, so it is whole cycles that are looked at, and their median.
+    """
+    ends = range(len(recent), cycle - 1, -cycle)
+    means = [fmean(recent[end - cycle : end]) for end in ends] or [fmean(recent)]
+    return median(means) * steps
 
 
 class MetricsLog:

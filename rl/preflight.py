@@ -47,7 +47,7 @@ def preflight(generator: Generator, update: PackedUpdate, hooks: Hooks, steps: i
     settings = generator.maker.settings
     tasks = list(settings.tasks.values())[: hooks.trial_prompts]
     prompts = describe_prompts(settings, tasks[0])
-    trial = try_out(generator, tasks, hooks.trial_generations, update, steps / cycle)
+    trial = try_out(generator, tasks, hooks.trial_generations, update, steps, cycle)
     for fact in (*prompts.facts, *trial.facts):
         hooks.say(fact)
     for warning in (*prompts.warnings, *check_references(tasks), *trial.warnings):
@@ -93,23 +93,28 @@ def check_references(tasks: Sequence[Task]) -> list[str]:
 
 
 def try_out(
-    generator: Generator, tasks: Sequence[Task], samples: int, update: PackedUpdate, generations: float
+    generator: Generator, tasks: Sequence[Task], samples: int, update: PackedUpdate, steps: int, cycle: int
 ) -> Preflight:
-    """Sample tasks with the untrained model, to tell what `generations` generations will earn and take."""
-    maker, chosen = generator.maker, generator.settings
+    """Sample tasks with the untrained model, to tell what `steps` steps, `cycle` a generation, will earn and take.
+
+    Every process samples some tasks, as in training: with rollouts of its own it would pack other rows than the rest.
+    """
+    chosen, generations = generator.settings, steps / cycle
     completions = chosen.prompts * chosen.group
     spent = Spent()
-    rollouts = maker.make([task.id for task in tasks], samples, TRIAL, spent)
-    scores = generator.scored(rollouts)
+    rollouts, scores = generator.graded([task.id for task in tasks], samples, TRIAL, spent)
     batch = documents(Generation(TRIAL, rollouts, [], [0.0] * len(rollouts), {}))
     update.logps(batch)  # the first pass compiles
     started = time.perf_counter()
     update.logps(batch)
-    # A step computes forward and backward: three times the work of the forward pass that was timed.
-    update_s = 3 * (time.perf_counter() - started)
+    # Forward and backward are three times the work of the forward pass that was timed; what the policy thought before
+    # the first of several steps, and the reference, take one such pass each.
+    passes = 3 * cycle // chosen.windows + (cycle > 1) + (update.objective.beta > 0)
+    update_s = passes * (time.perf_counter() - started)
     shares = completions / len(rollouts)
-    # As many completions as the engine runs at once take as long as the trial's few, or longer in proportion.
-    fewest, most = max(1.0, completions / maker.settings.concurrency), max(1.0, shares)
+    # As many completions as the engines run at once take as long as the trial's few, or longer in proportion.
+    at_once = generator.maker.settings.concurrency * generator.processes.count
+    fewest, most = max(1.0, completions / at_once), max(1.0, shares)
     rest_s = (spent.score_s + update_s) * shares
     seconds = [spent.generate_s * times + rest_s for times in sorted((fewest, most))]
     passed = sum(one.verdict.status is Status.CORRECT for one in rollouts)

@@ -12,9 +12,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import partial
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from reasoning.config import ConfigError
 from rl.own_rewards import WORKERS, RewardFailed, check_options, own_reward
@@ -92,7 +93,8 @@ def load_reward(name: str, options: Mapping[str, Any], deadline_s: float = DEADL
     One call of a function of the user's own may take `deadline_s` seconds.
 
     Raises:
-        ConfigError: no such reward, module or function, an option that it does not take, or one that is missing.
+        ConfigError: no such reward, module or function, an option that it does not take, one that is missing, or a
+            value of another type.
     """
     if ":" in name:
         return own_reward(name, options, deadline_s)
@@ -102,9 +104,21 @@ def load_reward(name: str, options: Mapping[str, Any], deadline_s: float = DEADL
         hint = f"did you mean {close[0]}?" if close else f"use {', '.join(REWARDS)} or your package.module:function"
         raise ConfigError(f"no reward is called '{name}'; {hint}")
     check_options(name, function, options)
-    bound = partial(function, **options)
+    bound = partial(function, **_typed(name, function, options))
     bound(())  # options that cannot work fail here, not after the first generation
     return bound
+
+
+def _typed(name: str, function: Callable[..., Rewards], options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options as the function declares them: numbers from the command line come as text."""
+    kinds = get_type_hints(function)
+    typed = {}
+    for key, value in options.items():
+        try:
+            typed[key] = TypeAdapter(kinds[key], config=ConfigDict(allow_inf_nan=False)).validate_python(value)
+        except ValidationError as error:
+            raise ConfigError(f"reward {name}: {key} is {value!r}; {error.errors()[0]['msg'].lower()}") from None
+    return typed
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +184,8 @@ def _share_of_tests(verdict: Verdict) -> float | None:
 def _with_accuracy(sample: RewardInput, target: int | None, combine: Callable[[float, int], float]) -> float | None:
     """`combine(accuracy, tokens left of the target)`."""
     paid = _paid(sample.verdict)
-    return None if paid is None else combine(paid, (target or sample.budget) - sample.thinking_tokens)
+    aim = sample.budget if target is None else target
+    return None if paid is None else combine(paid, aim - sample.thinking_tokens)
 
 
 def _repeated_share(ids: Sequence[int], n: int) -> float:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rl.rollouts import Rollout
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 def write_rollouts(
@@ -22,9 +25,11 @@ def write_rollouts(
         _line(generation, rollout, reward, advantage)
         for rollout, reward, advantage in zip(rollouts, rewards, advantages, strict=True)
     ]
+    # Not guessed from the values: a file with nulls alone in a column could not be read together with the others.
+    table = pa.Table.from_pylist(lines, _schema())
     path = folder / f"{generation:06d}.parquet"
-    unfinished = path.with_name(path.name + ".tmp")
-    pq.write_table(pa.Table.from_pylist(lines), unfinished, compression="zstd")
+    unfinished = path.with_name(f".{path.name}.tmp")  # readers of the folder pass over hidden files
+    pq.write_table(table, unfinished, compression="zstd")
     os.replace(unfinished, path)
     return path
 
@@ -35,6 +40,32 @@ def read_texts(folder: Path) -> Iterator[tuple[int, list[str]]]:
 
     for path in sorted(folder.glob("*.parquet")):
         yield int(path.stem), pq.read_table(path, columns=["text"]).column("text").to_pylist()
+
+
+def _schema() -> pa.Schema:
+    import pyarrow as pa
+
+    number, text, flag, ids = pa.int64(), pa.string(), pa.bool_(), pa.list_(pa.int64())
+    return pa.schema(
+        {
+            "generation": number,
+            "task_id": text,
+            "sample": number,
+            "reward": pa.float64(),
+            "advantage": pa.float64(),
+            "status": text,
+            "extracted": text,
+            "finish_reason": text,
+            "bound": flag,
+            "truncated": flag,
+            "thinking_tokens": number,
+            "answer_tokens": number,
+            "text": text,
+            "answer_text": text,
+            "prompt_ids": ids,
+            "completion_ids": ids,
+        }
+    )
 
 
 def _line(generation: int, rollout: Rollout, reward: float, advantage: float) -> dict[str, Any]:

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from dataclasses import dataclass, field, replace
+from math import isnan, nan
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from reasoning.budget import BudgetController, Sampling, Waits
 from reasoning.budget.sampling import derive_seed
-from reasoning.budgets import format_budget
-from reasoning.engine.base import Engine, EngineError, Output, Request
+from reasoning.engine.base import Engine, EngineError
 from reasoning.grading import Grader
 from reasoning.prompts import Closing, Ids, Rendered, ThinkMarkers
 from reasoning.records import generation_line, generations_of, verdict_line, verdict_of
@@ -63,11 +63,10 @@ class RolloutSettings:
 
 @dataclass(frozen=True, slots=True)
 class Rollout:
-    """One completion with its verdict. `engine_logps`: float32 [completion tokens], NaN where the engine gave none."""
+    """One completion, with the engine's log-probabilities of its ids, and its verdict."""
 
     generation: Generation
     verdict: Verdict
-    engine_logps: np.ndarray
 
     @property
     def task_id(self) -> str:
@@ -86,9 +85,14 @@ class Rollout:
             mask[start:end] = False
         return mask
 
+    @property
+    def engine_logps(self) -> np.ndarray:
+        """Float32 [completion tokens], NaN where the harness put the token or the engine gave none."""
+        return np.array(self.generation.logprobs, np.float32)
+
     def line(self) -> dict[str, Any]:
         """As JSON holds it."""
-        logps = [None if np.isnan(value) else float(value) for value in self.engine_logps]
+        logps = [None if isnan(value) else value for value in self.generation.logprobs]
         key = self.generation.key
         return {
             "generation": generation_line([self.generation]),
@@ -101,8 +105,8 @@ class Rollout:
         """What `line` wrote."""
         [generation] = generations_of(line["generation"])
         stored = line["engine_logps"] or [None] * len(generation.completion_ids)
-        logps = np.array([np.nan if value is None else value for value in stored], np.float32)
-        return cls(generation, verdict_of(line["verdict"])[1], logps)
+        logprobs = tuple(nan if value is None else value for value in stored)
+        return cls(replace(generation, logprobs=logprobs), verdict_of(line["verdict"])[1])
 
 
 @dataclass(slots=True)
@@ -140,10 +144,9 @@ class RolloutMaker:
             EngineError: the engine died, or failed on a completion.
         """
         started = time.perf_counter()
-        recorder = _Recorder(self.engine)
+        controller = self._controller(generation)
         grader = Grader(self.settings.tasks, self.settings.policy, fair=False)
         try:
-            controller = self._controller(recorder, generation)
             for task_id in task_ids:
                 for number in range(group):
                     controller.submit(task_id, number, self.settings.rendered[task_id])
@@ -154,16 +157,16 @@ class RolloutMaker:
             spent.score_s += time.perf_counter() - started
         finally:
             grader.close()
-            recorder.abort_all()
+            controller.abort()
         spent.generated_tokens += sum(one.decoded_tokens for one in made.generations.values())
         order = [(task_id, number) for task_id in task_ids for number in range(group)]
         generations = [made.generations[key] for key in order]
-        return [Rollout(one, verdicts[one.key], recorder.logps_of(one)) for one in generations]
+        return [Rollout(one, verdicts[one.key]) for one in generations]
 
-    def _controller(self, engine: _Recorder, generation: int) -> BudgetController:
+    def _controller(self, generation: int) -> BudgetController:
         chosen = self.settings
         return BudgetController(
-            cast(Engine, engine),
+            self.engine,
             chosen.tokenizer,
             chosen.markers,
             chosen.closing,
@@ -174,6 +177,7 @@ class RolloutMaker:
             seed=derive_seed(chosen.seed, "generation", generation, "rollouts"),
             waits=Waits(),
             concurrency=chosen.concurrency,
+            logprobs=True,
         )
 
     def _drive(self, controller: BudgetController, grader: Grader) -> _Made:
@@ -194,52 +198,3 @@ class RolloutMaker:
 class _Made:
     generations: dict[tuple[str, int], Generation] = field(default_factory=dict)
     verdicts: dict[Any, Verdict] = field(default_factory=dict)
-
-
-class _Recorder:
-    """An engine that remembers the log-probabilities of what it sampled, by request."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._logps: dict[str, list[float]] = {}
-        self._running: set[str] = set()
-        self.max_model_len = engine.max_model_len
-
-    @property
-    def unfinished(self) -> int:
-        return self._engine.unfinished
-
-    def add(self, request: Request) -> None:
-        self._running.add(request.id)
-        self._engine.add(request)
-
-    def step(self) -> list[Output]:
-        outputs = self._engine.step()
-        for output in outputs:
-            if output.logprobs:
-                self._logps.setdefault(output.request_id, []).extend(output.logprobs)
-            if output.finished:
-                self._running.discard(output.request_id)
-        return outputs
-
-    def abort(self, request_id: str) -> None:
-        self._running.discard(request_id)
-        self._engine.abort(request_id)
-
-    def abort_all(self) -> None:
-        """Leave nothing running behind, however the rollouts ended."""
-        for request_id in list(self._running):
-            self.abort(request_id)
-
-    def logps_of(self, generation: Generation) -> np.ndarray:
-        """The engine's log-probabilities of a completion: its trace's up to a forced closing, behind it its fork's."""
-        logps = np.full(len(generation.completion_ids), np.nan, np.float32)
-        name = f"{generation.key.task_id}/{generation.key.sample}"
-        start, end = generation.injected[-1] if generation.forced else (len(logps), len(logps))
-        for request, first, last in (
-            (f"{name}/trace", 0, start),
-            (f"{name}/fork:{format_budget(generation.key.budget)}", end, len(logps)),
-        ):
-            known = self._logps.get(request, [])[: last - first]
-            logps[first : first + len(known)] = known
-        return logps

@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections import deque
 from pathlib import Path
-from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -28,13 +27,14 @@ from rl.hooks import Hooks, UpdateSettings
 from rl.lora import adapter_off, drop_reference, network, whole_weights
 from rl.losses import objective_from
 from rl.masters import Masters
-from rl.metrics import MetricsLog, StepTimes, alarms, console_line, flops_per_token, peak_flops, throughput
+from rl.metrics import MetricsLog, StepTimes, flops_per_token, peak_flops, throughput
 from rl.preflight import preflight
 from rl.resume import restore, save_checkpoint, write_model
 from rl.rollout_log import write_rollouts
 from rl.rollouts import Interrupted, Spent
 from rl.scorer import Scorer
 from rl.sharding import shard
+from rl.step_report import StepReport
 from rl.update import NonFiniteLoss, PackedUpdate
 from rl.windows import documents, window
 
@@ -88,9 +88,7 @@ class GrpoTrainer(GRPOTrainer):
         self._update_settings = update
         self._out = out
         self._hooks = hooks
-        self._log: MetricsLog | None = None  # of the first process
         self._synced_step: int | None = None
-        self._step_seconds: deque[float] = deque(maxlen=9)
         peak = peak_flops(self.args.device, update.dtype)
         self._peak_flops = peak and peak * self.processes.count
         self._flops_per_token = flops_per_token(self.network)
@@ -118,13 +116,7 @@ class GrpoTrainer(GRPOTrainer):
         self.masters = Masters([weight for _, weight in named])
         decayed = set(self.get_decay_parameter_names(self.model))
         kind, options = self.get_optimizer_cls_and_kwargs(self.args, self.model)
-        groups: list[dict[str, Any]] = []
-        for inside, decay in ((True, self.args.weight_decay), (False, 0.0)):
-            chosen = [
-                m for (name, _), m in zip(named, self.masters.tensors, strict=True) if (name in decayed) is inside
-            ]
-            if chosen:
-                groups.append({"params": chosen, "weight_decay": decay})
+        groups = self.masters.groups([name in decayed for name, _ in named], self.args.weight_decay)
         self.optimizer = kind(groups, **options)
         return self.optimizer
 
@@ -135,8 +127,8 @@ class GrpoTrainer(GRPOTrainer):
         nor the middle of a generation could be found again after an interruption.
         """
         last_step = self._start()
-        if self.processes.is_first:
-            self._log = MetricsLog(self._out / "metrics.jsonl", last_step)
+        log = MetricsLog(self._out / "metrics.jsonl", last_step) if self.processes.is_first else None
+        self._told = StepReport(log, self.total_steps, self._cycle, self._hooks.say)
         try:
             self.control = self.callback_handler.on_train_begin(self.args, self.state, self.control)
             if self.state.global_step == 0:
@@ -148,8 +140,7 @@ class GrpoTrainer(GRPOTrainer):
                 self._guarded_step()
             self._end()
         finally:
-            if self._log is not None:
-                self._log.close()
+            self._told.close()
         return TrainOutput(self.state.global_step, float("nan"), {})
 
     def _start(self) -> int | None:
@@ -221,11 +212,13 @@ class GrpoTrainer(GRPOTrainer):
         rows = self._update.pack(window(self.generation, self.generator.settings, self._loss, within))
         times.add("pack", time.perf_counter() - packing)
         tokens, rate = sum(row.tokens for row in rows), self.lr_scheduler.get_last_lr()[0]
+        update_s = 0.0  # without what scored a whole generation
         if rows:
             updating = time.perf_counter()
             self._seed_dropout()
             metrics |= self._update.step(rows, self.optimizer, self.args.max_grad_norm)
-            times.add("update", time.perf_counter() - updating)
+            update_s = time.perf_counter() - updating
+            times.add("update", update_s)
         else:
             self.optimizer.step()  # moves nothing without gradients; the schedule wants to have seen it
         self.lr_scheduler.step()
@@ -235,7 +228,7 @@ class GrpoTrainer(GRPOTrainer):
         metrics |= times.finish(time.perf_counter() - started)
         metrics |= throughput(
             tokens,
-            times.seconds["update"],
+            update_s,
             spent.generated_tokens,
             spent.generate_s,
             self._flops_per_token,
@@ -270,21 +263,22 @@ class GrpoTrainer(GRPOTrainer):
         """The engine gets the trainer's weights, if it has others. Returns the seconds it took."""
         started = time.perf_counter()
         if self._synced_step != self.state.global_step:
-            self.generator.maker.engine.load_weights(whole_weights(self.model))
+            self.processes.each(self._load_weights)
             self._synced_step = self.state.global_step
         return time.perf_counter() - started
+
+    def _load_weights(self) -> None:
+        weights = whole_weights(self.model)
+        try:
+            self.generator.maker.engine.load_weights(weights)
+        finally:
+            deque(weights, maxlen=0)  # shards are put together by all processes, whatever one's engine makes of them
 
     def _report(self, metrics: dict[str, float]) -> None:
         """Log, and save where it is time to."""
         step = self.state.global_step
         last = step == self.total_steps
-        if self._log is not None:
-            self._log.append(step, metrics)
-        self._step_seconds.append(metrics["time/step"])
-        left_s = median(self._step_seconds) * (self.total_steps - step)
-        self._hooks.say(console_line(step, self.total_steps, metrics, left_s))
-        for alarm in alarms(metrics):
-            self._hooks.say(f"warning: {alarm}")
+        self._told.tell(step, metrics)
         self.control = self.callback_handler.on_step_end(self.args, self.state, self.control)
         if self.control.should_log or last:
             self.log(dict(metrics))
@@ -292,17 +286,22 @@ class GrpoTrainer(GRPOTrainer):
             self._checkpoint()
 
     def _evaluate_held_out(self) -> None:
-        """Measure the held-out tasks, unless the log has it. The first process does; the others wait."""
+        """Measure the held-out tasks, unless the log has it. The first process does; the others wait.
+
+        What stops it leaves a checkpoint.
+        """
         step = self.state.global_step
-        if self.processes.first(lambda: self._log is not None and step in self._log.measured):
+        if self.processes.first(lambda: self._told.has_measured(step)):
             return
-        self._sync()
-        metrics = self.processes.first(lambda: self._hooks.held_out(step))
-        if metrics is None:
+        try:
+            self._sync()
+            metrics = self.processes.first(lambda: self._hooks.held_out(step))
+            if metrics is None:
+                raise Interrupted
+        except (Interrupted, EngineError):
             self._checkpoint()
-            raise Interrupted
-        if self._log is not None:
-            self._log.append(step, metrics)
+            raise
+        self._told.append(step, metrics)
         self.log(dict(metrics))
 
     def _end(self) -> None:

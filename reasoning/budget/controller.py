@@ -72,7 +72,7 @@ class BudgetController:
 
     `concurrency` is how many requests the engine runs at once: traces beyond that wait here, so that a fork never
     queues behind them and finds its prefix still cached; `admission` may hold them back for longer. `early_exit` may
-    stop a sample at any of its budgets.
+    stop a sample at any of its budgets. `logprobs`: generations keep the log-probabilities of their ids.
     """
 
     def __init__(
@@ -91,6 +91,7 @@ class BudgetController:
         concurrency: int,
         admission: Admission | None = None,
         early_exit: EarlyExit | None = None,
+        logprobs: bool = False,
     ) -> None:
         self._engine = engine
         self._tokenizer = tokenizer
@@ -106,6 +107,7 @@ class BudgetController:
         self._concurrency = concurrency
         self._admission = admission
         self._early_exit = early_exit
+        self._logprobs = logprobs
         self._waiting: deque[_Sample] = deque()
         self._traces: dict[str, _Sample] = {}
         self._forks: dict[str, _Fork] = {}
@@ -185,6 +187,11 @@ class BudgetController:
         finished, self._finished = self._finished, []
         self._unfinished -= len(finished)
         return finished
+
+    def abort(self) -> None:
+        """Leave nothing running behind; the controller is done with."""
+        for request_id in (*self._traces, *self._forks):
+            self._engine.abort(request_id)
 
     def _may_start(self) -> bool:
         unfinished = self._engine.unfinished
@@ -328,6 +335,7 @@ class BudgetController:
             cached_tokens=output.cached_tokens if output and forced else 0,
             timings=timings_of(sample.started, output, sample.moments, forced=forced),
             error=output.error if output else None,
+            logprobs=self._logprobs,
         )
         rows = [replace(row, key=replace(row.key, budget=budget), stopped=stopped) for budget in budgets]
         if budgets[-1] == sample.largest:

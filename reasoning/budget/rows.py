@@ -34,8 +34,12 @@ def generation(
     cached_tokens: int,
     timings: Timings,
     error: str | None,
+    logprobs: bool,
 ) -> Generation:
-    """The row of one sample at one budget. `forced`: the last injected span is the closing that the answer follows."""
+    """The row of one sample at one budget. `forced`: the last injected span is the closing that the answer follows.
+
+    `logprobs`: it keeps those of its ids.
+    """
     ids = tuple(trace.ids)
     answer_start = None if finish_reason in _WITHOUT_ANSWER else trace.answer_start
     answer = () if answer_start is None else ids[answer_start:]
@@ -63,6 +67,7 @@ def generation(
         error=error,
         answer_confidence=None if answer_start is None else answer_confidence(trace.logprobs[answer_start:]),
         thinking_confidence=thinking_confidence(of_thinking(trace)),
+        logprobs=tuple(trace.logprobs) if logprobs else (),
     )
 
 

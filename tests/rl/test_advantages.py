@@ -94,11 +94,6 @@ def test_names_that_do_not_go_with_the_rewards_are_refused() -> None:
         group_advantages(np.zeros(4), ["a"] * 3, 4)
 
 
-def test_an_unknown_scale_is_refused() -> None:
-    with pytest.raises(ValueError, match="scale_rewards is 'groups'; use group, batch or none"):
-        group_advantages(np.zeros(4), ["a"] * 4, 4, "groups")
-
-
 def test_a_missing_reward_is_left_out_of_the_sum_and_is_not_zero() -> None:
     rewards = np.array([[1.0, 0.5], [NAN, 0.5], [1.0, NAN], [NAN, NAN]])
     assert weighted_sum(rewards, [1.0, 0.5]).tolist() == pytest.approx([1.25, 0.25, 1.0, NAN], nan_ok=True)

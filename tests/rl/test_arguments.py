@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,12 @@ from trl import GRPOConfig
 
 from reasoning.config import ConfigError, load_settings
 from reasoning.train_config import TrainConfig
-from rl.arguments import HONOURED, INSTEAD, NOT_BUILT, REPORTERS, grpo_arguments
+from reasoning.train_plan import plan_training
+from rl.arguments import REPORTERS, grpo_arguments
+from rl.grpo_keys import HONOURED, INSTEAD, NOT_BUILT
 from rl.losses import objective_from
 from rl.rewards import load_reward
+from tests.end_to_end import training
 
 ROOT = Path(__file__).parents[2]
 
@@ -80,7 +84,7 @@ def test_what_is_not_built_of_adapters_is_refused_by_name(key: str) -> None:
         ({"sync_ref_model": True}, r"grpo\.sync_ref_model is not used here: the reference stays fixed"),
         ({"repetition_penalty": 1.1}, "temperature, top_p, top_k and min_p"),
         ({"num_generations": 8.5}, r"grpo\.num_generations: 8\.5 is not a whole number"),
-        ({"num_generations": 0}, "a group needs at least 2"),
+        ({"num_generations": 0}, r"grpo\.num_generations is 0; .* a group needs at least 2"),
         ({"num_generations": None}, r"grpo\.num_generations has no value"),
         ({"max_steps": None}, r"grpo\.max_steps has no value"),
         ({"max_steps": "many"}, "'many' is not a whole number"),
@@ -88,7 +92,13 @@ def test_what_is_not_built_of_adapters_is_refused_by_name(key: str) -> None:
         ({"mask_truncated_completions": "perhaps"}, "'perhaps' is not true or false"),
         ({"reward_weights": 1}, "1 is not a list of numbers"),
         ({"scale_rewards": "sometimes"}, "scale_rewards is 'sometimes'; use group, batch or none"),
-        ({"temperature": 0}, r"grpo\.temperature is 0; .* write more than 0"),
+        ({"temperature": 0}, r"grpo\.temperature is 0; write more than 0"),
+        ({"top_p": 1.5}, r"grpo\.top_p is 1\.5; write more than 0 and at most 1"),
+        ({"max_steps": 0}, r"grpo\.max_steps is 0; write 1 or more, or leave it out for num_train_epochs"),
+        ({"save_total_limit": -1}, r"grpo\.save_total_limit is -1; write 0 or more"),
+        ({"adam_beta1": 1}, r"grpo\.adam_beta1 is 1; write 0 or more and less than 1"),
+        ({"optim_args": "lr"}, r"with optim_args lr"),
+        ({"lr_scheduler_kwargs": {"cycles": 2}}, r"with lr_scheduler_kwargs \{'cycles': 2\}, cannot be used: .*cycles"),
         ({"lr_scheduler_type": "reduce_lr_on_plateau"}, "follows a measured loss"),
         ({"beta": -1}, r"grpo\.beta is -1; write 0 or more"),
         ({"per_device_train_batch_size": 0}, "write 1 or more"),
@@ -98,6 +108,29 @@ def test_what_is_not_built_of_adapters_is_refused_by_name(key: str) -> None:
 def test_values_that_cannot_be_used(settings: dict[str, object], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         arguments(**settings)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, [[]], {"a": 1}, "[", "a: b: c"], ids=str)
+@pytest.mark.parametrize("key", sorted(HONOURED))
+def test_a_value_of_another_kind_is_refused_by_name(key: str, value: object) -> None:
+    """Numbers that are none among them: learning rates, weights and bounds that are not finite."""
+    texts = [field.name for field in dataclasses.fields(GRPOConfig) if "str" in str(field.type)]
+    if isinstance(value, str) and key in texts:
+        return
+    beside = {"vllm_mode": "server"} if key.startswith(("vllm_server", "vllm_group")) else {}
+    with pytest.raises(ConfigError, match=key):
+        arguments(**beside, **{key: value})
+
+
+@pytest.mark.parametrize("key", ["learning_rate", "max_steps", "delta", "num_generations"])
+def test_a_truth_value_is_no_number(key: str) -> None:
+    with pytest.raises(ConfigError, match=rf"grpo\.{key}: True is not a"):
+        arguments(**{key: True})
+
+
+def test_a_text_stays_a_text_whatever_it_says_as_yaml() -> None:
+    for name in ("5", "a: b", "[x", "1e-5"):
+        assert arguments(run_name=name).run_name == name
 
 
 def test_a_reporter_that_is_not_installed_is_named_before_anything_starts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,3 +154,11 @@ def test_the_shipped_configurations_can_be_used(name: str) -> None:
     assert args.max_steps > 0
     for reward, options in config.rewards.items():
         load_reward(reward, options)
+
+
+def test_what_the_command_line_says_is_what_the_whole_run_reads(tmp_path: Path) -> None:
+    """Text would be true, whatever it says."""
+    file = training.config(training.save_model(tmp_path / "m"), tmp_path)
+    given = {"grpo.gradient_checkpointing": "false", "grpo.learning_rate": "1e-4"}
+    read = plan_training(load_settings(TrainConfig, file, given)).config.grpo
+    assert read["gradient_checkpointing"] is False and read["learning_rate"] == 1e-4

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from pathlib import Path
 
@@ -30,6 +31,24 @@ def test_saves_and_keeps_the_latest(tmp_path: Path) -> None:
     latest = checkpoints.latest()
     assert latest is not None and step_of(latest) == 100
     assert torch.equal(load_state(latest)["weights"], torch.arange(100))
+
+
+def test_it_takes_its_name_when_all_of_it_is_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+    fsync, replace = os.fsync, os.replace
+
+    def flush(descriptor: int) -> None:
+        done.append(Path(f"/proc/self/fd/{descriptor}").readlink().name)
+        fsync(descriptor)
+
+    def rename(source: Path, target: Path) -> None:
+        done.append(target.name)
+        replace(source, target)
+
+    monkeypatch.setattr(os, "fsync", flush)
+    monkeypatch.setattr(os, "replace", rename)
+    Checkpoints(tmp_path, keep=None).save(1, {"step": 1}, write_model)
+    assert sorted(done[:-1]) == ["config.json", "state.pt"] and done[-1] == "step-000001"
 
 
 def test_a_failure_leaves_no_trace_and_names_the_last_good_one(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from reasoning.files import read_json_lines
-from rl.metrics import PHASES, MetricsLog, StepTimes, alarms, console_line, flops_per_token, throughput
+from rl.metrics import PHASES, MetricsLog, StepTimes, alarms, console_line, flops_per_token, seconds_left, throughput
 
 
 def test_phases_add_up_to_the_step() -> None:
@@ -20,6 +20,14 @@ def test_phases_add_up_to_the_step() -> None:
     found = times.finish(4.0)
     assert found["time/update"] == 1.5 and found["time/idle"] == 0.5
     assert sum(found[f"time/{phase}"] for phase in PHASES) == found["time/step"] == 4.0
+
+
+def test_what_is_left_counts_the_steps_that_make_rollouts() -> None:
+    """One step in four takes 13 s, the others 1 s: 4 s a step, wherever in a cycle one looks."""
+    recent = [1.0, 13.0, 1.0, 1.0, 1.0, 13.0, 1.0, 1.0, 1.0]
+    assert [seconds_left(recent[: 9 - shift], 4, 10) for shift in range(4)] == [40.0] * 4
+    assert seconds_left([30.0, 2.0, 2.0], 1, 5) == 10.0  # a first step that had more to do is no measure
+    assert seconds_left([13.0, 1.0], 4, 5) == 35.0
 
 
 def test_throughput_by_hand() -> None:

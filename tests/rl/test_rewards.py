@@ -124,6 +124,16 @@ def test_largest_length() -> None:
     assert found == pytest.approx([0.5, 0.65, 0.35, 1, 0, 0])
 
 
+def test_numbers_of_the_command_line_are_numbers() -> None:
+    used = [sample(completion_ids=(1,) * 90, thinking_tokens=500)]
+    assert rewards("soft_overlong", used, longest="100", cache="20") == pytest.approx([-0.5])
+    assert rewards("length_exact", used, target="1000", alpha="1e-3") == pytest.approx([0.5])
+
+
+def test_a_target_of_no_tokens_is_a_target() -> None:
+    assert rewards("length_exact", [sample(thinking_tokens=500)], target=0, alpha=0.001) == pytest.approx([0.5])
+
+
 @pytest.mark.parametrize(("name", "earned"), [("length_exact", 0.5), ("length_max", 0.75)])
 def test_a_length_reward_without_a_target_aims_at_the_budget(name: str, earned: float) -> None:
     assert rewards(name, [sample(thinking_tokens=50, budget=100)], alpha=0.01) == pytest.approx([earned])
@@ -215,6 +225,9 @@ def test_a_function_of_the_user(mine: str) -> None:
         ("soft_overlong", {"longest": 3}, r"soft_overlong\(samples, longest=3\): missing a required.*'cache'"),
         ("soft_overlong", {"longest": 10, "cache": 20}, "cache is 20, longest is 10"),
         ("repetition", {"penalty": 1.0}, r"penalty is 1\.0"),
+        ("repetition", {"n": 2.5}, r"reward repetition: n is 2\.5; input should be a valid integer"),
+        ("length_exact", {"target": "far"}, "reward length_exact: target is 'far'; input should be a valid integer"),
+        ("length_max", {"alpha": math.nan}, "reward length_max: alpha is nan; input should be a finite number"),
     ],
 )
 def test_rewards_that_cannot_be_loaded(mine: str, name: str, options: dict[str, Any], message: str) -> None:

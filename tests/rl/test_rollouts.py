@@ -48,13 +48,19 @@ def test_what_the_harness_put_there_carries_no_loss(plan: TrainPlan) -> None:
 
 
 def test_the_engine_tells_what_it_sampled(plan: TrainPlan) -> None:
-    """Every sampled token has the log-probability of its own request, every injected one has none."""
-    engine = training.SamplingEngine(plan)
-    rollouts = RolloutMaker(engine, plan.settings).make(list(plan.settings.tasks)[:2], 3, 0, Spent())
-    assert any(one.generation.forced for one in rollouts)
+    """Every sampled token has the log-probability that its own request gave it there, every injected one has none."""
+    script, logp = training.Script(plan), lambda asked, place: -float(asked.seed % 97) - place
+    engine = ScriptedEngine(script, plan.max_model_len, max_running=5, logprob=logp)
+    rollouts = RolloutMaker(engine, plan.settings).make(list(plan.settings.tasks)[:3], 4, 0, Spent())
+    seeds = {request.id: request.seed for request in engine.requests}
+    assert 0 < sum(one.generation.forced for one in rollouts) < len(rollouts)
     for one in rollouts:
-        assert (np.isfinite(one.engine_logps) == one.sampled).all()
-        assert (one.engine_logps[one.sampled] < 0).all()
+        made, logps = one.generation, one.engine_logps
+        start, end = made.injected[0] if made.forced else (len(logps), len(logps))
+        assert logps.dtype == np.float32 and np.isnan(logps[start:end]).all()
+        trace_seed = seeds[f"{one.task_id}/{made.key.sample}/trace"]
+        for seed, part in ((trace_seed, logps[:start]), (made.seed, logps[end:])):
+            assert part.tolist() == [-(seed % 97) - place for place in range(len(part))]
 
 
 def test_a_rollout_survives_json(plan: TrainPlan) -> None:
