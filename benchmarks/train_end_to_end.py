@@ -4,8 +4,9 @@
 
 The bundled model on countdown: the same tasks, prompts, verifier, completions a step and bound on their length. Ours is
 `python -m reasoning.train`; TRL's is its own `train()`, with its defaults (transformers' generate) and with its best
-flags (vLLM in the same process, bfloat16 weights, activations kept). Every side is a process of its own with a time
-limit. What is compared are completions and sampled tokens a second, over the steps after the first.
+flags (vLLM in the same process, bfloat16 weights, activations kept). Ours is measured with one engine and with several
+(`engine.replicas`), which TRL does not have. Every side is a process of its own with a time limit. What is compared are
+completions and sampled tokens a second, over the steps after the first.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from typing import Any
 
 from benchmarks.train_cells import report, run_cells
 
-SIDE_LIMITS = {"ours": 240.0, "trl-defaults": 180.0, "trl-vllm": 240.0}
+SIDE_LIMITS = {"ours": 240.0, "ours-replicas": 240.0, "trl-defaults": 180.0, "trl-vllm": 240.0}
 """Seconds that each side may take."""
 STEPS = 4
 
@@ -47,9 +48,23 @@ def settings(cuda: bool) -> dict[str, Any]:
 
 
 def ours(config: Path, folder: Path) -> None:
+    """With one engine."""
+    report(_ours("ours", config, folder / "ours"))
+
+
+def ours_replicas(config: Path, folder: Path) -> None:
+    """With several engines on the device."""
+    import torch
+
+    replicas, cache_gb = (4, 8) if torch.cuda.is_available() else (2, 0.5)
+    options = ["--engine.replicas", str(replicas), "--engine.kv_cache_gb", str(cache_gb)]
+    report(_ours(f"ours, {replicas} engines", config, folder / "replicas", *options))
+
+
+def _ours(name: str, config: Path, out: Path, *options: str) -> dict[str, Any]:
     """The command, and what its metrics say of each step."""
-    out = folder / "ours"
-    subprocess.run([sys.executable, "-u", "-m", "reasoning.train", str(config), "--out", str(out)], check=True)
+    command = ["reasoning.train", str(config), "--out", str(out), *options]
+    subprocess.run([sys.executable, "-u", "-m", *command], check=True)
     lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
     steps = [line for line in lines if "time/step" in line]
     completions = json.loads(config.read_text())["grpo"]["per_device_train_batch_size"]
@@ -59,7 +74,7 @@ def ours(config: Path, folder: Path) -> None:
         for name in ("generate", "score", "sync", "pack", "update", "idle")
     }
     rewards = [line["reward"] for line in steps]
-    report(_measured("ours", completions, [line["time/step"] for line in steps], tokens, rewards, phases=phases))
+    return _measured(name, completions, [line["time/step"] for line in steps], tokens, rewards, phases=phases)
 
 
 def trl_defaults(config: Path, folder: Path) -> None:
@@ -78,7 +93,7 @@ def trl_vllm(config: Path, folder: Path) -> None:
     report(_trl("trl best flags", config, folder, 128, flags))
 
 
-SIDES = {"ours": ours, "trl-defaults": trl_defaults, "trl-vllm": trl_vllm}
+SIDES = {"ours": ours, "ours-replicas": ours_replicas, "trl-defaults": trl_defaults, "trl-vllm": trl_vllm}
 
 
 def _trl(name: str, config: Path, folder: Path, micro_batch: int, flags: dict[str, Any]) -> dict[str, Any]:
@@ -199,13 +214,14 @@ def _describe(cell: dict[str, Any]) -> str:
 
 
 def summarise(cells: Sequence[dict[str, Any]]) -> dict[str, float]:
-    """How many times TRL's our rate is, in completions and in sampled tokens a second."""
+    """How many times TRL's our rates are, in completions and in sampled tokens a second."""
     measured = {cell["side"]: cell for cell in cells if "error" not in cell}
     return {
-        f"ours / {side}, {what}": measured["ours"][what] / cell[what]
-        for side, cell in measured.items()
-        if side != "ours" and "ours" in measured
+        f"{ours} / {trl}, {what}": measured[ours][what] / measured[trl][what]
+        for ours in measured
+        for trl in measured
         for what in ("completions_per_s", "tokens_per_s")
+        if ours.startswith("ours") and trl.startswith("trl")
     }
 
 
