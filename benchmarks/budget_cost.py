@@ -23,9 +23,9 @@ import numpy as np
 
 from eval.statistics import paired_differences
 from reasoning.budgets import format_budget, parse_budgets
-from reasoning.config import load_config
 from reasoning.engine.base import EngineSettings
 from reasoning.engine.environment import prepare_environment
+from reasoning.eval_config import load_config
 from reasoning.preflight import Plan, make_plan
 from reasoning.sampling import controller
 from reasoning.types import Generation

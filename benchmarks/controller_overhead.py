@@ -24,10 +24,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from reasoning.config import load_config
 from reasoning.engine.environment import prepare_environment
 from reasoning.engine.memory import GIB
 from reasoning.engine.vllm import CPU_BLOCK_SIZE
+from reasoning.eval_config import load_config
 from reasoning.preflight import Plan, make_plan
 from reasoning.sampling import controller
 

@@ -19,8 +19,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from reasoning.config import load_config
 from reasoning.engine.environment import prepare_environment
+from reasoning.eval_config import load_config
 from reasoning.preflight import Plan, make_plan
 from reasoning.run_folder import RunFolder
 from reasoning.sampling import Recorder, controller

@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.train_cells import report, run_cells
-from reasoning.config import load_config
 from reasoning.engine.base import Engine, EngineSettings
 from reasoning.engine.environment import prepare_environment
+from reasoning.eval_config import load_config
 from reasoning.preflight import Plan, make_plan
 from reasoning.sampling import controller
 

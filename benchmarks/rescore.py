@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from reasoning.config import EvalConfig
+from reasoning.eval_config import EvalConfig
 from reasoning.files import write_json_lines
 from reasoning.grading import describe_policy
 from reasoning.preflight import make_plan

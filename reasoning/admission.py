@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from reasoning.budgets import format_budget
-from reasoning.config import ConfigError, EngineSection
+from reasoning.config import ConfigError
 from reasoning.engine.base import CacheTooSmall
+from reasoning.eval_config import EngineSection
 from reasoning.kv_cache import GIB, KvCache, cache_of_shape, size_of
 from reasoning.model_shape import DTYPE_BYTES, load_shape
 

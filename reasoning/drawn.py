@@ -20,7 +20,7 @@ from reasoning.budget.drawing import (
 )
 from reasoning.budget.policies import ADAPTIVE, draws_samples, read_online
 from reasoning.budgets import json_budget
-from reasoning.config import EvalConfig
+from reasoning.eval_config import EvalConfig
 from reasoning.types import NO_LIMIT
 
 

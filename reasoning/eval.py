@@ -14,8 +14,9 @@ from collections.abc import Sequence
 from textwrap import fill
 
 from reasoning.cli import Parser, exit_with
-from reasoning.config import ConfigError, EvalConfig, flag_of, load_config, setting_paths
+from reasoning.config import ConfigError, flag_of, setting_paths
 from reasoning.engine.environment import prepare_environment
+from reasoning.eval_config import EvalConfig, load_config
 from reasoning.evaluation import Command, evaluate
 
 HELP = {

@@ -30,10 +30,11 @@ from reasoning.admission import describe, describe_running
 from reasoning.attempts import FULL, begin_attempt, end_attempt, now, resume_line
 from reasoning.budgets import format_budget
 from reasoning.cli import ExitCode
-from reasoning.config import ConfigError, EvalConfig
+from reasoning.config import ConfigError
 from reasoning.drawn import describe_allocation
 from reasoning.engine.base import CacheTooSmall, Engine, EngineError, EngineSettings
 from reasoning.engine.replicas import EngineArguments, open_engine
+from reasoning.eval_config import EvalConfig
 from reasoning.files import StoredDataError
 from reasoning.grading import describe_policy
 from reasoning.pages import describe_sampling

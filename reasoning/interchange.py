@@ -15,7 +15,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from reasoning.config import EvalConfig
+from reasoning.eval_config import EvalConfig
 from reasoning.files import write_json_lines
 from reasoning.grading import describe_policy
 from reasoning.records import generation_line

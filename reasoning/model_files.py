@@ -72,7 +72,7 @@ class Model:
 
     @property
     def unapplied(self) -> dict[str, Any]:
-        """What generation_config.json asks for beyond the settings of `reasoning.config.Sampling`."""
+        """What generation_config.json asks for beyond the settings of `reasoning.eval_config.Sampling`."""
         asked = ((name, self.generation_config.get(name)) for name in NEUTRAL)
         return {name: value for name, value in asked if value is not None and value != NEUTRAL[name]}
 

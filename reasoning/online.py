@@ -18,8 +18,9 @@ from reasoning.budget.drawing import Allocation, Draw, Drawn, DrawPolicy, owed_d
 from reasoning.budget.early_exit import Label
 from reasoning.budget.policies import ADAPTIVE, ALLOCATION, draws_samples, read_online
 from reasoning.budgets import format_budget
-from reasoning.config import ConfigError, EvalConfig
+from reasoning.config import ConfigError
 from reasoning.drawn import policy_by_name
+from reasoning.eval_config import EvalConfig
 from reasoning.grading import Graded, answer_label
 from reasoning.run_folder import RunFolder, open_run
 from reasoning.summary import check_replayable, read_samples

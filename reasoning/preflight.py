@@ -12,7 +12,8 @@ from reasoning.budget import Sampling, check_room, thinking_room
 from reasoning.budget.drawing import DrawPolicy
 from reasoning.budget.policies import FILTER, draws_samples, read_online
 from reasoning.calibration import Calibration, calibrate
-from reasoning.config import ConfigError, EvalConfig
+from reasoning.config import ConfigError
+from reasoning.eval_config import EvalConfig
 from reasoning.model_files import Model, is_local, model_source, read_model
 from reasoning.online import draw_policy
 from reasoning.prompts import (

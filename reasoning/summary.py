@@ -17,9 +17,10 @@ from eval.policies import Policy
 from eval.results import Results
 from eval.voted import Voting
 from reasoning.budget import check
-from reasoning.config import ConfigError, EvalConfig
+from reasoning.config import ConfigError
 from reasoning.costing import ChosenAxis, find_work
 from reasoning.drawn import owed_samples, stored_policy
+from reasoning.eval_config import EvalConfig
 from reasoning.kv_cache import KvCache, KvGrowth, growth
 from reasoning.pages import describe_settings, line_names, show_run
 from reasoning.profiling import read_throughput

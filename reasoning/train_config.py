@@ -10,8 +10,9 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from reasoning.config import Budget, Budgets, Count, Countdown, Data, EngineSection, EvalConfig, Section
-from reasoning.config import Sampling as SamplingSection
+from reasoning.config import Section
+from reasoning.eval_config import Budget, Budgets, Count, Countdown, Data, EngineSection, EvalConfig
+from reasoning.eval_config import Sampling as SamplingSection
 
 Share = Annotated[float, Field(ge=0, le=1)]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reasoning.config import ConfigError
-from reasoning.config import Sampling as SamplingSection
+from reasoning.eval_config import Sampling as SamplingSection
 from reasoning.preflight import Plan, make_plan
 from reasoning.train_config import TrainConfig, held_out_settings, rollout_settings
 from reasoning.types import NO_LIMIT

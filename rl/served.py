@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from reasoning.config import ConfigError, EngineSection
+from reasoning.config import ConfigError
 from reasoning.console import note
 from reasoning.engine.base import EngineError
 from reasoning.engine.environment import log_to
+from reasoning.eval_config import EngineSection
 from rl.distributed import joined
 from rl.served_engine import ServedEngine, client_errors
 

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from reasoning.config import ConfigError, load_config
+from reasoning.config import ConfigError
 from reasoning.eval import parse
+from reasoning.eval_config import load_config
 from reasoning.preflight import make_plan
 from reasoning.prompts import PromptError
 

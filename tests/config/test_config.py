@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from reasoning.config import ConfigError, EngineSection, EvalConfig, flag_of, load_config, nearest, setting_paths
+from reasoning.config import ConfigError, flag_of, nearest, setting_paths
 from reasoning.engine.base import EngineSettings
+from reasoning.eval_config import EngineSection, EvalConfig, load_config
 from reasoning.types import NO_LIMIT
 
 
