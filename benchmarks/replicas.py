@@ -31,7 +31,8 @@ LIMIT_S = 240.0
 
 def measure(given: argparse.Namespace, replicas: int) -> None:
     """The cell of one number of replicas."""
-    from reasoning.engine.replicas import EngineArguments, open_engine
+    from reasoning.engine.replica import EngineArguments
+    from reasoning.engine.replicas import open_engine
 
     chosen = {"budgets": given.budget, "limit": given.limit, "baseline": "false", "countdown.levels": "6"}
     engine = {"max_num_seqs": given.limit, "replicas": str(replicas), "kv_cache_gb": given.kv_cache_gb}

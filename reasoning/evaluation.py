@@ -33,7 +33,8 @@ from reasoning.cli import ExitCode
 from reasoning.config import ConfigError
 from reasoning.drawn import describe_allocation
 from reasoning.engine.base import CacheTooSmall, Engine, EngineError, EngineSettings
-from reasoning.engine.replicas import EngineArguments, open_engine
+from reasoning.engine.replica import EngineArguments
+from reasoning.engine.replicas import open_engine
 from reasoning.eval_config import EvalConfig
 from reasoning.files import StoredDataError
 from reasoning.grading import describe_policy

@@ -24,7 +24,8 @@ from reasoning.attempts import FULL, begin_attempt, end_attempt, now, resume_lin
 from reasoning.cli import ExitCode
 from reasoning.config import ConfigError
 from reasoning.engine.base import Engine, EngineError, EngineSettings
-from reasoning.engine.replicas import EngineArguments, open_engine
+from reasoning.engine.replica import EngineArguments
+from reasoning.engine.replicas import open_engine
 from reasoning.held_out import HeldOut, print_outcome
 from reasoning.provenance import sha256
 from reasoning.run_folder import RunFolder, default_path, make_folder, make_new_folder

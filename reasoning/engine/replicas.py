@@ -8,52 +8,26 @@ replica it came to, up to rounding.
 
 from __future__ import annotations
 
-import os
-import signal
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from io import BytesIO
-from multiprocessing import get_context
-from multiprocessing.connection import Connection, wait
-from pathlib import Path
-from queue import SimpleQueue
-from threading import Thread
+from multiprocessing.connection import wait
 from typing import Any
 
-from reasoning.engine.base import CacheTooSmall, Engine, EngineError, EngineSettings, EngineState, Output, Request
+from reasoning.engine.base import Engine, EngineError, EngineState, Output, Request
 from reasoning.engine.environment import prepare_environment
+from reasoning.engine.replica import EngineArguments, Replica, open_here
 from reasoning.engine.steps import Steps
 
 PATIENCE_S = 0.1
 """How long a step waits for news before it returns without."""
 ADDED = (
-    *("running", "waiting", "kv_blocks_used", "kv_blocks_total", "kv_blocks_predicted", "kv_blocks_shared"),
-    *(
-        "context_tokens",
-        "preemptions",
-        "recomputed_tokens",
-        "cached_tokens",
-        "prompt_tokens",
-        "generated_tokens",
-        "steps",
-    ),
+    *("running", "waiting", "kv_blocks_used", "kv_blocks_total", "kv_blocks_predicted", "kv_blocks_shared", "steps"),
+    *("context_tokens", "preemptions", "recomputed_tokens", "cached_tokens", "prompt_tokens", "generated_tokens"),
 )
 """Fields of a state that are sums over the replicas."""
-
-
-@dataclass(frozen=True, slots=True)
-class EngineArguments:
-    """What a vLLM engine is started with; see `reasoning.engine.vllm.VllmEngine`."""
-
-    model: str
-    settings: EngineSettings
-    max_model_len: int
-    seed: int = 0
-    log: Path | None = None
-    logprobs: bool = False
-    profile: bool = False
 
 
 def open_engine(arguments: EngineArguments) -> Engine:
@@ -62,21 +36,7 @@ def open_engine(arguments: EngineArguments) -> Engine:
     Raises:
         EngineError: the model does not fit, or vLLM refuses it.
     """
-    return Replicas(arguments) if arguments.settings.replicas > 1 else _in_this_process(arguments)
-
-
-def _in_this_process(arguments: EngineArguments) -> Engine:
-    from reasoning.engine.vllm import VllmEngine
-
-    return VllmEngine(
-        arguments.model,
-        arguments.settings,
-        arguments.max_model_len,
-        arguments.seed,
-        arguments.log,
-        logprobs=arguments.logprobs,
-        profile=arguments.profile,
-    )
+    return Replicas(arguments) if arguments.settings.replicas > 1 else open_here(arguments)
 
 
 class Replicas:
@@ -91,12 +51,12 @@ class Replicas:
         self.max_model_len = arguments.max_model_len
         self._started = time.monotonic()
         self._names: dict[str, str] = {}  # request by the name that its replica knows
-        self._requests: dict[str, tuple[str, _Replica]] = {}  # that name and the replica, by request
-        self._homes: dict[str, _Replica] = {}  # by what a trace and its forks have in common
-        self._load: Counter[_Replica] = Counter()
+        self._requests: dict[str, tuple[str, Replica]] = {}  # that name and the replica, by request
+        self._homes: dict[str, Replica] = {}  # by what a trace and its forks have in common
+        self._load: Counter[Replica] = Counter()
         self._opened = 0
         share = _share(arguments)
-        self._replicas = [_Replica(number, share) for number in range(arguments.settings.replicas)]
+        self._replicas = [Replica(number, share) for number in range(arguments.settings.replicas)]
         try:
             self._described = [replica.ask() for replica in self._replicas]
         except EngineError:
@@ -166,6 +126,7 @@ class Replicas:
         written = BytesIO()
         torch.save({name: tensor.detach().cpu() for name, tensor in weights}, written)
         self._ask_all("load_weights", written.getvalue())
+        self._homes.clear()  # their prefixes are forgotten
 
     def describe(self) -> dict[str, Any]:
         """The first replica's description, with the cache of all."""
@@ -183,7 +144,7 @@ class Replicas:
         for replica in self._replicas:
             replica.close()
 
-    def _home(self, family: str) -> _Replica:
+    def _home(self, family: str) -> Replica:
         """The replica of a trace and its forks: at first the one with the fewest requests."""
         if family not in self._homes:
             self._homes[family] = min(self._replicas, key=lambda replica: self._load[replica])
@@ -218,126 +179,3 @@ def _share(arguments: EngineArguments) -> EngineArguments:
         gpu_memory_utilization=settings.gpu_memory_utilization / settings.replicas,
     )
     return replace(arguments, settings=own)
-
-
-class _Replica:
-    """One process with an engine, seen from here: messages there, answers and news from there."""
-
-    def __init__(self, number: int, arguments: EngineArguments) -> None:
-        context = get_context("spawn")
-        self.connection, other = context.Pipe()
-        self.news: list[Output] = []
-        self.free_blocks = 0
-        self._name = f"replica {number + 1} of the engine"
-        self._answers: deque[Any] = deque()
-        self._process = context.Process(target=serve, args=(other, arguments), daemon=True)
-        self._process.start()
-        other.close()
-
-    def tell(self, what: str, value: Any = None) -> None:
-        try:
-            self.connection.send((what, value))
-        except OSError:
-            raise self._lost() from None
-
-    def ask(self) -> Any:
-        """The next answer. What becomes known before it is kept for the next step."""
-        while not self._answers:
-            self.read()
-        return self._answers.popleft()
-
-    def read(self) -> None:
-        """Wait for one message.
-
-        Raises:
-            EngineError: the replica died, or what it says went wrong.
-        """
-        try:
-            kind, value, self.free_blocks = self.connection.recv()
-        except (EOFError, OSError):
-            raise self._lost() from None
-        if kind == "error":
-            raise value
-        if kind == "answer":
-            self._answers.append(value)
-        else:
-            self.news += value
-
-    def take_news(self) -> list[Output]:
-        """What became known, read as far as it is there."""
-        while self.connection.poll():
-            self.read()
-        news, self.news = self.news, []
-        return news
-
-    def close(self) -> None:
-        self.connection.close()  # which it takes for the end
-        self._process.join(10)
-        if self._process.is_alive():
-            self._process.kill()
-            self._process.join()
-
-    def _lost(self) -> EngineError:
-        self._process.join(5)
-        return EngineError(f"{self._name} died (exit code {self._process.exitcode}); the log of vLLM may say why")
-
-
-def serve(connection: Connection, arguments: EngineArguments) -> None:
-    """A replica's process: runs its engine until the connection ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the first one decides
-    os.environ.setdefault("OMP_NUM_THREADS", "1")  # the cores are for the replicas
-    try:
-        engine = _in_this_process(arguments)
-    except EngineError as error:
-        connection.send(("error", _plain(error), 0))
-        return
-    connection.send(("answer", engine.describe(), engine.free_blocks))
-    inbox: SimpleQueue[tuple[str, Any] | None] = SimpleQueue()
-    Thread(target=_receive, args=(connection, inbox), daemon=True).start()
-    try:
-        _run(engine, connection, inbox)
-    except EngineError as error:
-        connection.send(("error", _plain(error), 0))
-    except OSError:  # nobody listens any more
-        pass
-    finally:
-        engine.close()
-
-
-def _receive(connection: Connection, inbox: SimpleQueue[tuple[str, Any] | None]) -> None:
-    """Take messages as they come, so that nobody waits for a step to send one. None: there will be no more."""
-    try:
-        while True:
-            inbox.put(connection.recv())
-    except (EOFError, OSError):
-        inbox.put(None)
-
-
-def _run(engine: Engine, connection: Connection, inbox: SimpleQueue[tuple[str, Any] | None]) -> None:
-    while True:
-        while not (engine.unfinished and inbox.empty()):
-            message = inbox.get()
-            if message is None:
-                return
-            _obey(engine, connection, *message)
-        if outputs := engine.step():
-            connection.send(("news", outputs, engine.free_blocks))
-
-
-def _obey(engine: Engine, connection: Connection, what: str, value: Any) -> None:
-    if what == "add":
-        engine.add(value)
-    elif what == "abort":
-        engine.abort(value)
-    elif what == "state":
-        connection.send(("answer", engine.state(), engine.free_blocks))
-    else:
-        import torch
-
-        engine.load_weights(torch.load(BytesIO(value)).items())
-        connection.send(("answer", None, engine.free_blocks))
-
-
-def _plain(error: EngineError) -> EngineError:
-    """The error as it can be sent."""
-    return (CacheTooSmall if isinstance(error, CacheTooSmall) else EngineError)(str(error))

@@ -15,7 +15,8 @@ import psutil
 import pytest
 
 from reasoning.engine.base import CacheTooSmall, EngineError, EngineSettings, Output, StopReason
-from reasoning.engine.replicas import EngineArguments, Replicas, open_engine
+from reasoning.engine.replica import EngineArguments
+from reasoning.engine.replicas import Replicas, open_engine
 from reasoning.engine.vllm import VllmEngine
 from tests.engine.conftest import MakeModel, MakeRequest, Run
 
@@ -133,7 +134,8 @@ def test_replicas_end_with_a_process_that_was_killed(checkpoint: Path, tmp_path:
 import time
 from pathlib import Path
 from reasoning.engine.base import EngineSettings
-from reasoning.engine.replicas import EngineArguments, Replicas
+from reasoning.engine.replica import EngineArguments
+from reasoning.engine.replicas import Replicas
 if __name__ == "__main__":
     settings = EngineSettings(max_num_seqs=4, kv_cache_gb=0.1, replicas=2)
     engine = Replicas(EngineArguments({str(checkpoint)!r}, settings, 256, log=Path({str(tmp_path / "log")!r})))
