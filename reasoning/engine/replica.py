@@ -95,8 +95,12 @@ class Replica:
         news, self.news = self.news, []
         return news
 
-    def close(self) -> None:
-        self.connection.close()  # which it takes for the end
+    def hang_up(self) -> None:
+        """Ask it to end."""
+        self.connection.close()
+
+    def end(self) -> None:
+        """Wait until it has, or kill it."""
         self._process.join(10)
         if self._process.is_alive():
             self._process.kill()

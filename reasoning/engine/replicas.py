@@ -142,7 +142,9 @@ class Replicas:
 
     def close(self) -> None:
         for replica in self._replicas:
-            replica.close()
+            replica.hang_up()
+        for replica in self._replicas:
+            replica.end()
 
     def _home(self, family: str) -> Replica:
         """The replica of a trace and its forks: at first the one with the fewest requests."""
