@@ -48,11 +48,13 @@ def reward_figure(records: Records, out: Path, *, note: str) -> list[Path]:
     if not steps and not budgets:
         return []
     numbers: dict[str, Any] = {"reward": _pairs(steps, rewards), "held_out": {}}
-    words = Words("Reward and held-out accuracy by step", note)
+    words = Words(
+        "Reward and held-out accuracy by step", _lines(note, steps) + " Bars: 95 % intervals." * bool(budgets)
+    )
     with drawing(out, "reward_figure", words, {"numbers": numbers}, height=_HEIGHT) as figure:
         axes = figure.subplots()
         if steps:
-            _noisy(axes, steps, rewards, "reward of the rollouts, mean", COLORS[0])
+            _noisy(axes, steps, rewards, "reward of the rollouts", COLORS[0])
         for index, budget in enumerate(budgets, start=1):
             color = COLORS[index % len(COLORS)]
             at, values = _series(records, f"{_ACCURACY}{budget}")
@@ -65,14 +67,14 @@ def reward_figure(records: Records, out: Path, *, note: str) -> list[Path]:
                 marker=MARKERS[index % len(MARKERS)],
                 linestyle=LINES[index % len(LINES)],
                 capsize=3,
-                label=f"held-out accuracy at budget {budget}, 95 % interval",
+                label=f"held out at budget {budget}",
             )
             numbers["held_out"][budget] = [
                 {"step": step, "accuracy": value, "low": below, "high": above}
                 for step, value, below, above in zip(at, values, low, high, strict=True)
             ]
         axes.set_ylabel("Reward, accuracy")
-        _by_step(axes)
+        _by_step(axes, columns=3)
     return files_of(out)
 
 
@@ -84,7 +86,7 @@ def length_figure(records: Records, out: Path, *, note: str) -> list[Path]:
     thinking, bound = _series(records, "thinking_tokens")[1], _series(records, "bound_share")[1]
     numbers = {"completion_tokens": _pairs(steps, tokens), "thinking_tokens": _pairs(steps, thinking)}
     numbers |= {"bound_share": _pairs(steps, bound)}
-    words = Words("Length of the rollouts by step", note)
+    words = Words("Length of the rollouts by step", _lines(note, steps))
     with drawing(out, "length_figure", words, {"numbers": numbers}, height=_HEIGHT) as figure:
         left, right = figure.subplots(1, 2)
         _noisy(left, steps, tokens, "completion, mean", COLORS[0])
@@ -148,14 +150,14 @@ def behaviour_figure(shares: Mapping[int, Mapping[str, float]], out: Path, *, no
         return []
     at = sorted(shares)
     numbers = {name: [shares[one].get(name, 0.0) for one in at] for name in names}
-    words = Words("How the rollouts reason", note)
+    words = Words("How the rollouts reason", _lines(note, at))
     with drawing(out, "behaviour_figure", words, {"numbers": numbers}, height=_HEIGHT) as figure:
         axes = figure.subplots()
         for index, name in enumerate(names):
             _noisy(axes, at, [100 * shares[one].get(name, 0.0) for one in at], name, COLORS[index % len(COLORS)])
         axes.set_ylabel("Share of traces (%)")
         axes.set_ylim(0, _FULL)
-        _by_step(axes)
+        _by_step(axes, columns=3)
         axes.set_xlabel("Generation")
     return files_of(out)
 
@@ -178,19 +180,30 @@ def _pairs(steps: Sequence[int], values: Sequence[float]) -> list[dict[str, floa
 
 def _noisy(axes: Axes, x: Sequence[int], y: Sequence[float], label: str, color: str) -> None:
     """The values faint, and their moving mean over a part of the steps."""
-    width = max(1, round(_SMOOTHED * len(x)))
+    width = _width(x)
     axes.plot(x, y, color=color, alpha=0.3, linewidth=0.9)
     if width > 1:
         mean = np.convolve(y, np.ones(width) / width, mode="valid")
-        axes.plot(x[width - 1 :], mean, color=color, linewidth=1.8, label=f"{label} (line: mean of {width})")
+        axes.plot(x[width - 1 :], mean, color=color, linewidth=1.8, label=label)
     else:
         axes.plot(x, y, color=color, linewidth=1.8, marker=MARKERS[0], markersize=4, label=label)
 
 
-def _by_step(axes: Axes) -> None:
+def _width(x: Sequence[int]) -> int:
+    """Points that one of the moving mean is made of."""
+    return max(1, round(_SMOOTHED * len(x)))
+
+
+def _lines(note: str, x: Sequence[int]) -> str:
+    """The caption of a figure of noisy lines."""
+    return f"{note} Thick lines: means of {_width(x)}." if _width(x) > 1 else note
+
+
+def _by_step(axes: Axes, columns: int = 1) -> None:
     axes.set_xlabel("Optimizer step")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    legend = axes.legend(frameon=False, fontsize=SMALL_SIZE, loc="best")
+    # Above the axes, where it hides nothing.
+    legend = axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=columns, frameon=False, fontsize=SMALL_SIZE)
     for text, handle in zip(legend.get_texts(), legend.legend_handles, strict=True):
         color = getattr(handle, "get_color", lambda: None)()
         if isinstance(color, str):

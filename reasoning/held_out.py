@@ -160,7 +160,8 @@ def _draw(
         *behaviour_figure(shares, plots / "behaviours", note=note),
     ]
     if len(drawn) > 1:
-        figures += plot([(one.folder.path, one.results) for one in (before, after)], plots / "accuracy")
+        both = [(one.folder.path, one.results) for one in (before, after)]
+        figures += plot(both, plots / "accuracy", ("before training", "after training"))
     return figures
 
 

@@ -126,8 +126,8 @@ def _without_tokens(built: Results) -> Results:
     return replace(built, points=uncounted(built.points), levels=levels, shape=shape, parallel=())
 
 
-def plot(runs: Sequence[tuple[Path, Results]], stem: Path) -> tuple[Path, ...]:
-    """Accuracy against tokens spent, one line a run, each with the folder that it lies in."""
+def plot(runs: Sequence[tuple[Path, Results]], stem: Path, names: Sequence[str] = ()) -> tuple[Path, ...]:
+    """Accuracy against tokens spent, one line a run, each with the folder that it lies in and perhaps its name."""
     from eval.plots import accuracy_curve  # matplotlib: half a second
 
     outcomes = [outcome for _, outcome in runs]
@@ -135,7 +135,7 @@ def plot(runs: Sequence[tuple[Path, Results]], stem: Path) -> tuple[Path, ...]:
         accuracy_curve(
             [outcome.points for outcome in outcomes],
             stem,
-            names=line_names([(path, outcome.run) for path, outcome in runs]),
+            names=names or line_names([(path, outcome.run) for path, outcome in runs]),
             note=" ".join(dict.fromkeys(map(describe_settings, outcomes))),
             partial=any(outcome.is_partial for outcome in outcomes),
         )
