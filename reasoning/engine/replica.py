@@ -163,7 +163,7 @@ def _obey(engine: Engine, connection: Connection, what: str, value: Any) -> None
     else:
         import torch
 
-        engine.load_weights(torch.load(BytesIO(value)).items())
+        engine.load_weights(torch.load(BytesIO(value), weights_only=True).items())
         connection.send(("answer", None, engine.free_blocks))
 
 
