@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from statistics import NormalDist
 
 import numpy as np
 
-from eval.statistics import LEVEL, RESAMPLES, Estimate, Floats, Z
+from eval.statistics import LEVEL, RESAMPLES, Floats, typical_change
 
 POWER = 0.8
 """Probability with which the smallest detectable difference would be found."""
@@ -53,13 +52,26 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return adjusted
 
 
-def detectable_difference(difference: Estimate) -> float:
-    """The smallest true difference that a comparison this precise finds with probability POWER, at 1 - LEVEL.
+def detectable_difference(differences: Floats, comparisons: int = 1) -> float:
+    """The smallest true difference that `paired_test` finds with probability POWER; NaN where it finds none.
 
-    (z_power + z_level) standard errors, the standard error read off the width of the interval.
+    From one difference a task, known or NaN. Found means that p holds for `comparisons` after Holm's correction, of
+    which only this one is a difference. With one sample a task it is the exact power of McNemar's test, which never
+    finds a few changes, however sure each is. With several, tasks change by `typical_change`. As many change as did
+    here, one that gained and one that lost added as in `difference_interval`, or as many as the difference takes.
     """
-    error = (difference.high - difference.low) / (2 * Z)
-    return (NormalDist().inv_cdf(POWER) + NormalDist().inv_cdf(0.5 + LEVEL / 2)) * error
+    from scipy.optimize import brentq
+
+    known = differences[~np.isnan(differences)]
+    n_tasks = len(known)
+    if not n_tasks:
+        return math.nan
+    level = (1 - LEVEL) / comparisons
+    if 2.0 ** (1 - n_tasks) > level:  # not even if all tasks gain
+        return math.nan
+    step = typical_change(known)
+    share = min((float(np.square(known).sum()) / step**2 + 2) / (n_tasks + 2), 1.0)
+    return step * float(brentq(lambda gain: _mcnemar_power(gain, share, n_tasks, level) - POWER, 0.0, 1.0, xtol=1e-6))
 
 
 def noise_floor(differences: Floats) -> float:
@@ -70,6 +82,17 @@ def noise_floor(differences: Floats) -> float:
     """
     known = differences[~np.isnan(differences)]
     return float(np.sqrt(np.square(known).sum() / 2) / len(known)) if len(known) else math.nan
+
+
+def _mcnemar_power(gain: float, share: float, n_tasks: int, level: float) -> float:
+    """Probability that McNemar's test finds a gain where `share` of the tasks change, or `gain` if that is more."""
+    from scipy.stats import binom
+
+    share = max(share, gain)
+    changed = np.arange(1, n_tasks + 1)
+    enough = binom.isf(level / 2, changed, 0.5)  # more than these have to gain
+    found = binom.sf(enough, changed, (share + gain) / (2 * share))
+    return float(binom.pmf(changed, n_tasks, share) @ found)
 
 
 def _mcnemar(gained: int, changed: int) -> float:

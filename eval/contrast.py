@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -34,6 +35,7 @@ class Run:
     settings: Mapping[str, object]
     seed: int = 0
     counted: bool = True  # whether its tokens are known
+    unfinished: bool = False  # samples are still to come: those that are there are the short ones, more often right
     voting: Voting | None = None  # a policy drew its samples: each task has one result, its vote
 
 
@@ -55,11 +57,12 @@ class Contrast:
     high: float
     p_value: float
     p_holm: float
-    detectable: float
+    detectable: float  # as in `eval.curves.Difference`, of all contrasts of the comparison
+    unfinished: bool  # one of the two runs is
 
     @property
     def is_difference(self) -> bool:
-        return self.p_holm < 1 - LEVEL
+        return self.p_holm < 1 - LEVEL and not self.unfinished
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +85,8 @@ class Comparison:
     n_tasks: tuple[int, ...]  # of each run
     curves: tuple[tuple[CurvePoint, ...], ...]
     contrasts: tuple[Contrast, ...]
-    noise: Mapping[str, Noise]  # of runs with the settings of the first, by name
+    noise: Mapping[str, Noise]  # of finished runs with the settings of the first, by name
+    unfinished: tuple[str, ...]  # names
 
 
 def compare_runs(runs: Sequence[Run], seed: int = 0) -> Comparison:
@@ -94,12 +98,13 @@ def compare_runs(runs: Sequence[Run], seed: int = 0) -> Comparison:
     ids = common_tasks([run.name for run in runs], [run.task_set for run in runs], [run.tasks for run in runs])
     kept = [[sample for sample in run.samples if sample.key.task_id in ids] for run in runs]
     rates = [_rates(run, samples, sorted(ids)) for run, samples in zip(runs, kept, strict=True)]
-    found = [
-        contrast
+    pairs = [
+        (run, budget, own[budget], rates[0][budget])
         for run, own in zip(runs[1:], rates[1:], strict=True)
         for budget in sorted(own.keys() & rates[0].keys())
-        if (contrast := _contrast(run.name, runs[0].name, budget, own[budget], rates[0][budget], seed))
+        if not np.isnan(own[budget] - rates[0][budget]).all()
     ]
+    found = [_contrast(run, runs[0], budget, own, other, len(pairs), seed) for run, budget, own, other in pairs]
     adjusted = holm([contrast.p_value for contrast in found])
     return Comparison(
         tuple(run.name for run in runs),
@@ -113,8 +118,9 @@ def compare_runs(runs: Sequence[Run], seed: int = 0) -> Comparison:
                 {b: noise_floor(own[b] - rates[0][b]) for b in sorted(own.keys() & rates[0].keys())},
             )
             for run, own in zip(runs[1:], rates[1:], strict=True)
-            if run.settings == runs[0].settings
+            if run.settings == runs[0].settings and not (run.unfinished or runs[0].unfinished)
         },
+        tuple(run.name for run in runs if run.unfinished),
     )
 
 
@@ -125,8 +131,9 @@ def _curve(run: Run, samples: Sequence[GradedSample], seed: int) -> tuple[CurveP
 
 
 def identity(task: Task) -> str:
-    """The same for tasks that are graded alike."""
-    content = json.dumps([task.verifier, task.reference, task.meta], sort_keys=True)
+    """The same for tasks that are graded alike. A solution, which no verifier reads, makes no other task."""
+    read = {name: value for name, value in task.meta.items() if name != "solution"}
+    content = json.dumps([task.verifier, task.reference, read], sort_keys=True)
     return hashlib.sha256(content.encode()).hexdigest()
 
 
@@ -168,15 +175,15 @@ def _rates(run: Run, samples: Sequence[GradedSample], ids: Sequence[str]) -> dic
     return found
 
 
-def _contrast(name: str, reference: str, budget: int, own: np.ndarray, other: np.ndarray, seed: int) -> Contrast | None:
+def _contrast(
+    run: Run, reference: Run, budget: int, own: np.ndarray, other: np.ndarray, comparisons: int, seed: int
+) -> Contrast:
     gaps = own - other
     both = ~np.isnan(gaps)
-    if not both.any():
-        return None
     estimate, p_value = difference_interval(gaps), paired_test(gaps, seed=seed)
     return Contrast(
-        name,
-        reference,
+        run.name,
+        reference.name,
         budget,
         estimate.n_tasks,
         float(own[both].mean()),
@@ -186,7 +193,8 @@ def _contrast(name: str, reference: str, budget: int, own: np.ndarray, other: np
         estimate.high,
         p_value,
         p_value,
-        detectable_difference(estimate),
+        detectable_difference(gaps, comparisons),
+        run.unfinished or reference.unfinished,
     )
 
 
@@ -203,6 +211,15 @@ def _sentences(name: str, comparison: Comparison, own: Sequence[Contrast]) -> li
     reference = comparison.names[0]
     if not own:
         return [f"{name} and {reference} have no budget in common: nothing is paired, only the curves are drawn."]
+    if own[0].unfinished:
+        late = [one for one in (name, reference) if one in comparison.unfinished]
+        who = f"{' and '.join(late)} {'is' if len(late) == 1 else 'are'}"
+        parts = [f"{format_budget(c.budget)} ({points(c.delta, c.low, c.high)})" for c in own]
+        return [
+            f"Nothing is decided between {name} and {reference}: {who} not finished, and the samples that finish "
+            f"first are the short ones, which are more often right. So far, {name} against {reference} is at "
+            f"{_and(parts)}."
+        ]
     shown = [contrast for contrast in own if contrast.is_difference]
     silent = [contrast for contrast in own if not contrast.is_difference]
     said = []
@@ -218,7 +235,7 @@ def _sentences(name: str, comparison: Comparison, own: Sequence[Contrast]) -> li
         corrected = "" if shown else _corrected(comparison)
         said.append(
             f"No difference is shown: {name} against {reference} at {_and(parts)}{corrected}. "
-            f"With these tasks {_found_from([100 * c.detectable for c in silent])}."
+            f"With these tasks {_found_from([c.detectable for c in silent])}."
         )
     if (fewest := min(c.n_tasks for c in own)) < comparison.n_common:
         said.append(f"Some tasks have no result in one of the two: as few as {fewest:,} are paired.")
@@ -238,13 +255,15 @@ def _sentences(name: str, comparison: Comparison, own: Sequence[Contrast]) -> li
     return said
 
 
-def _found_from(points_off: Sequence[float]) -> str:
-    """How large a true difference would have been found; no two accuracies are more than 100 points apart."""
-    least, most = min(points_off), max(points_off)
-    if least > 100:
+def _found_from(detectable: Sequence[float]) -> str:
+    """How large a true difference would have been found."""
+    known = [100 * size for size in detectable if not math.isnan(size)]
+    if not known:
         return "no true difference would be found four times in five, however large: they are too few"
-    size = f"{most:.0f}" if round(least) == round(most) else f"{least:.0f} to {min(most, 100):.0f}"
-    return f"a true difference of {size} points would be found four times in five"
+    least, most = f"{min(known):.0f}", f"{max(known):.0f}"
+    size = most if least == most else f"{least} to {most}"
+    some = "" if len(known) == len(detectable) else ", at some budgets none: too few tasks have a result there"
+    return f"a true difference of {size} points would be found four times in five{some}"
 
 
 def _corrected(comparison: Comparison) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict
 from pathlib import Path
 
@@ -26,7 +27,9 @@ def difference_figure(comparison: Comparison, out: Path, *, note: str = "") -> l
     numbers = {
         "reference": reference,
         "contrasts": [
-            asdict(c) | {"budget": json_budget(c.budget), "is_difference": c.is_difference}
+            asdict(c)
+            | {"budget": json_budget(c.budget), "is_difference": c.is_difference}
+            | {"detectable": None if math.isnan(c.detectable) else c.detectable}
             for c in comparison.contrasts
         ],
     }

@@ -73,7 +73,7 @@ class Difference:
     n_tasks: int
     p_value: float
     p_holm: float  # holds for all steps of the curve together
-    detectable: float  # the smallest true difference that this comparison finds with a probability of 80 %
+    detectable: float  # the smallest true difference that has p_holm below 5 % with a probability of 80 %
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +108,9 @@ def curve(
 
 
 def uncounted(points: Iterable[CurvePoint]) -> tuple[CurvePoint, ...]:
-    """The same points where nobody counted tokens: unknown, not zero."""
-    nothing = dict.fromkeys(("tokens_mean", "tokens_median", "tokens_p95", "thinking_mean", "answer_mean"), math.nan)
+    """The same points where nobody counted tokens, nor saw what ended them: unknown, not zero."""
+    tokens = ("tokens_mean", "tokens_median", "tokens_p95", "thinking_mean", "answer_mean")
+    nothing = dict.fromkeys((*tokens, "bound_share", "escaped_share", "looped_share"), math.nan)
     return tuple(replace(point, **nothing) for point in points)
 
 
@@ -117,14 +118,14 @@ def differences(samples: Sequence[GradedSample], seed: int = 0) -> list[Differen
     """What each step to the next larger budget gained, paired by task. Neighbours that share no task are left out."""
     by_budget = _present_by_budget(samples)
     rates = task_rates(by_budget)
-    gains = paired_differences(rates)
-    p_values = [paired_test(gap, seed=seed) for gap in np.diff(rates, axis=1).T]
-    steps = zip(pairwise(by_budget), gains, p_values, holm(p_values), strict=True)
+    gains, gaps = paired_differences(rates), np.diff(rates, axis=1).T
+    p_values = [paired_test(gap, seed=seed) for gap in gaps]
+    paired = sum(gain.n_tasks > 0 for gain in gains)
+    detectable = [detectable_difference(gap, paired) for gap in gaps]
+    steps = zip(pairwise(by_budget), gains, p_values, holm(p_values), detectable, strict=True)
     return [
-        Difference(
-            low, high, gain.value, gain.low, gain.high, gain.method, gain.n_tasks, p, p_all, detectable_difference(gain)
-        )
-        for (low, high), gain, p, p_all in steps
+        Difference(low, high, gain.value, gain.low, gain.high, gain.method, gain.n_tasks, p, p_all, found_from)
+        for (low, high), gain, p, p_all, found_from in steps
         if gain.n_tasks
     ]
 

@@ -38,6 +38,10 @@ class Words:
     title: str
     caption: str
 
+    def __post_init__(self) -> None:
+        """Sentences that a caption is made of may be empty; no gap is left where they would be."""
+        object.__setattr__(self, "caption", " ".join(self.caption.split()))
+
 
 @contextmanager
 def drawing(out: Path, kind: str, words: Words, numbers: Mapping[str, Any], *, height: float) -> Generator[Figure]:

@@ -72,12 +72,13 @@ def _draw_cells(axes: Axes, cells: Sequence[MapPoint], values: Sequence[float], 
     cost = np.log10(np.maximum(np.array([cell.tokens_mean for cell in cells]), 1.0)).reshape(shape).T
     axes.pcolormesh(table, cmap="cividis", vmin=0, vmax=100, edgecolors="white", linewidth=1.5)
     steps = [level for power in range(8) for level in (10.0**power, 3 * 10.0**power)]
-    levels = [level for level in steps if cost.min() < np.log10(level) < cost.max()]
+    places = {level: place for level in steps if (place := label_place(cost, level)) is not None}
     centres = np.arange(shape[0]) + 0.5, np.arange(shape[1]) + 0.5
-    if levels:
-        drawn = axes.contour(*centres, cost, np.log10(levels), colors="white", linewidths=0.9, linestyles="--")
+    if places:
+        drawn = axes.contour(*centres, cost, np.log10(list(places)), colors="white", linewidths=0.9, linestyles="--")
         drawn.set_path_effects([withStroke(linewidth=1.6, foreground=MUTED)])  # white is not seen on light cells
-        _label_costs(axes, cost, levels)
+        for level, place in places.items():
+            _write(axes, *place, short(level))
     for (row, column), value in np.ndenumerate(table):
         color = INK if float(value) > 62 else "white"
         place = (column + 0.5, row + 0.72)
@@ -91,18 +92,19 @@ def _draw_cells(axes: Axes, cells: Sequence[MapPoint], values: Sequence[float], 
     axes.set_xlabel("Thinking budget (tokens)")
 
 
-def _label_costs(axes: Axes, cost: np.ndarray, levels: Sequence[float]) -> None:
-    """Writes its cost on each line of equal cost, between two rows of cells, where no number is."""
+def label_place(cost: np.ndarray, level: float) -> tuple[float, int] | None:
+    """Where the cost of a line is written on it: between two rows of cells, where no number is.
+
+    `cost` is log10 of the tokens, [rows, columns]. None where the line crosses no such place: unnamed it says nothing.
+    """
     rows, columns = cost.shape
-    for level in levels:
-        wanted, spots = np.log10(level), []
-        for edge in range(1, rows):
-            along = (cost[edge - 1] + cost[edge]) / 2
-            if along[0] <= wanted <= along[-1]:
-                spots.append((float(np.interp(wanted, along, np.arange(columns) + 0.5)), edge))
-        if spots:
-            place = min(spots, key=lambda spot: abs(spot[0] - columns / 2))
-            _write(axes, *place, short(level))
+    wanted = np.log10(level)
+    spots: list[tuple[float, int]] = []
+    for edge in range(1, rows):
+        along = (cost[edge - 1] + cost[edge]) / 2
+        if along[0] <= wanted <= along[-1]:
+            spots.append((float(np.interp(wanted, along, np.arange(columns) + 0.5)), edge))
+    return min(spots, key=lambda spot: abs(spot[0] - columns / 2)) if spots else None
 
 
 def _write(axes: Axes, x: float, y: float, text: str) -> None:
@@ -128,7 +130,7 @@ def sequential_or_parallel(
         f"Longer thinking or more samples, at equal {axis.noun}",
         f"{_count(cells)}. Solid: one sample, by budget. Dashed: majority of k samples at a budget; dotted: at least "
         f"one of k is right (pass@k). Voting counts the {axis.noun} of all k samples. Band and bars: 95% interval. "
-        f"{axis.caption} {note}".lstrip(),
+        f"{axis.caption} {note}",
     )
     numbers = {"axis": axis.name, "cells": [_numbers(cell) for cell in cells]}
     shown = [budgets[index] for index in sorted({*np.linspace(0, len(budgets) - 1, _MOST_LINES).astype(int).tolist()})]

@@ -223,12 +223,13 @@ def _voted(stored: Stored, tasks: Sequence[Rows], ballots: Sequence[Ballot]) -> 
 
 
 def _majorities(tasks: Sequence[Sequence[GradedSample]]) -> tuple[Floats, Floats]:
-    """[n_tasks, k]: accuracy and tokens of a majority of 1, 2, 3 ... samples of each task."""
-    ks = range(1, min(min(map(len, tasks), default=0), MAX_VOTES) + 1)
+    """[n_tasks, k]: accuracy and tokens of a majority of 1, 2, 3 ... samples of each task, or of all that it has."""
+    counts = np.array([len(task) for task in tasks], dtype=int)
+    ks = range(1, min(int(counts.max(initial=0)), MAX_VOTES) + 1)
     labels = [([row.label for row in task], _right(task)) for task in tasks]
     means = _means([[row.spent_tokens for row in task] for task in tasks])
-    accuracy = [np.array([labelled_majority_at_k(*one, k) for one in labels]) for k in ks]
-    return _table(accuracy, len(tasks)), _table([k * means for k in ks], len(tasks))
+    accuracy = [np.array([labelled_majority_at_k(*one, min(k, len(one[1]))) for one in labels]) for k in ks]
+    return _table(accuracy, len(tasks)), _table([np.minimum(k, counts) * means for k in ks], len(tasks))
 
 
 def _allocating(policy: Policy, stored: Stored) -> Outcomes:

@@ -19,6 +19,11 @@ from eval.wording import NONE, p_value, percent, points
 from reasoning.budgets import format_budget
 from reasoning.types import CurvePoint
 
+_SAME = (
+    "Votes take right answers as the same one, however they are written: where expressions or programs are asked for, "
+    "answers that are only read would agree less often."
+)
+
 
 def run_report(
     results: Results,
@@ -139,26 +144,25 @@ def _run_tables(results: Results) -> Iterator[Table]:
                     points(step.delta, step.low, step.high),
                     p_value(step.p_value),
                     p_value(step.p_holm),
-                    f"{100 * step.detectable:.1f} points",
+                    "none" if math.isnan(step.detectable) else f"{100 * step.detectable:.1f} points",
                     f"{step.n_tasks:,}",
                 )
                 for step in results.differences
             ],
             "Paired by task. p: sign-flip test (McNemar's with one sample a task); all steps together: Holm's "
-            "correction. Would be found from: the smallest true difference that these tasks show four times in five.",
+            "correction. Would be found from: the smallest true difference that holds, corrected, four times in five.",
         )
     yield from _sample_tables(results)
     if results.policies:
         rows = [policy_row(policy) for policy in results.policies]
-        note = "Replayed on the stored samples, probes charged; saved tokens are shares, with 95 % intervals."
+        note = f"Replayed on the stored samples, probes charged; saved tokens are shares, with 95 % intervals. {_SAME}"
         yield Table("Policies", POLICY_HEADINGS, rows, note)
     if results.levels:
         yield _level_table(results)
     if results.throughput is not None:
         yield from _throughput_tables(results.throughput)
-    yield Table(
-        "Cost", ("what", "how much"), [(name.replace("_", " "), _number(n)) for name, n in results.cost.items()]
-    )
+    if costs := [(name.replace("_", " "), _number(n)) for name, n in results.cost.items() if not math.isnan(n)]:
+        yield Table("Cost", ("what", "how much"), costs)
 
 
 def _meaning(curve: Sequence[CurvePoint]) -> str:
@@ -196,12 +200,12 @@ def _level_table(results: Results) -> Table:
 
 
 def _sample_tables(results: Results) -> Iterator[Table]:
-    for title, field in (("pass@k", "pass_at"), ("majority@k", "majority_at")):
+    for title, field, note in (("pass@k", "pass_at", ""), ("majority@k", "majority_at", _SAME)):
         found = {format_budget(point.budget): getattr(point, field) for point in results.points}
         ks = sorted({int(k) for rates in found.values() for k in rates})
         if len(ks) > 1:
             rows = [(budget, *(percent(rates.get(str(k), math.nan)) for k in ks)) for budget, rates in found.items()]
-            yield Table(title, ("budget", *(f"k = {k}" for k in ks)), rows)
+            yield Table(title, ("budget", *(f"k = {k}" for k in ks)), rows, note)
 
 
 def _contrast_tables(comparison: Comparison) -> Iterator[Table]:
@@ -233,7 +237,7 @@ def _contrast_row(contrast: Contrast) -> tuple[str, ...]:
         points(contrast.delta, contrast.low, contrast.high),
         p_value(contrast.p_value),
         p_value(contrast.p_holm),
-        "yes" if contrast.is_difference else "not shown",
+        "yes" if contrast.is_difference else "run not finished" if contrast.unfinished else "not shown",
         f"{contrast.n_tasks:,}",
     )
 

@@ -76,10 +76,16 @@ class Results:
     throughput: Throughput | None = None  # of a run that was profiled
     kv: KvGrowth | None = None  # None: the engine did not say
     compute: Mapping[str, float | None] | None = None  # None: nothing is known of such a model
+    ungraded: int = 0  # stored answers without a verdict: not among the finished ones
 
     @property
     def is_partial(self) -> bool:
         return self.finished < self.planned
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether samples are still to come. Completions of another tool are all there, however many a task has."""
+        return self.is_partial and "imported" not in self.run
 
     @property
     def can_be_drawn(self) -> bool:
@@ -107,6 +113,7 @@ def build(
     throughput: Throughput | None = None,
     kv: KvGrowth | None = None,
     voting: Voting | None = None,
+    ungraded: int = 0,
 ) -> Results:
     """Aggregate graded samples. `run` needs `model`, `task_set`, `method` and `seed`.
 
@@ -137,6 +144,7 @@ def build(
         cost=cost,
         throughput=throughput,
         kv=kv,
+        ungraded=ungraded,
     )
 
 
@@ -173,7 +181,7 @@ def as_json(results: Results) -> dict[str, Any]:
         "warnings": results.warnings,
         "violations": list(results.violations),
         "redrawn": results.redrawn,
-        "cost": dict(results.cost),
+        "cost": {name: None if math.isnan(value) else value for name, value in results.cost.items()},
         "compute": results.compute,
         "throughput": None if results.throughput is None else results.throughput.as_json(),
     }
@@ -217,12 +225,11 @@ def _warnings(results: Results) -> Iterator[str]:
     if left_out := results.run.get("left_out"):
         yield f"{len(left_out):,} problems are left out, since their reference solution fails here: {_few(left_out)}"
     if without := results.run.get("imported", {}).get("tasks_left_out"):
-        yield f"{without:,} tasks have no completion in the file and are left out"
+        yield f"tasks without a completion in the file, which are left out: {without:,}"
     if results.is_partial:
-        voted = any(point.vote != "none" for point in results.points)
-        undecided = "undecided tasks, the harder ones as a rule, are in no rate"
-        what = undecided if voted else "budgets may rest on different tasks"
-        yield f"partial run: {results.finished:,} of {results.planned:,} samples; {what}"
+        yield f"partial run: {results.finished:,} of {results.planned:,} samples; {_bias(results)}"
+    if results.ungraded:
+        yield f"stored answers without a verdict, in no rate: {results.ungraded:,}; reasoning.score RUN grades them"
     if results.redrawn:
         yield (
             f"{results.redrawn:,} samples were drawn again after an interruption and came out differently: "
@@ -230,7 +237,8 @@ def _warnings(results: Results) -> Iterator[str]:
         )
     if results.missing:
         count = f"{results.missing:,} of {results.finished:,} samples"
-        who = "the engine or the sandbox" if "sandbox" in results.run else "the engine"
+        engine = "the other tool" if "imported" in results.run else "the engine"
+        who = f"{engine} or the sandbox" if "sandbox" in results.run else engine
         yield f"{who} failed on {count}; they are in no rate"
     thought = [point.thinking_mean for point in results.points if point.budget > 0 and point.n_samples]
     if thought and max(thought) == 0:
@@ -246,6 +254,15 @@ def _warnings(results: Results) -> Iterator[str]:
         if above:
             where = ", ".join(f"{_percent(share(point))} at {format_budget(point.budget)}" for point in above)
             yield f"{what}: {where} (share of the samples at that budget)"
+
+
+def _bias(results: Results) -> str:
+    """What the samples that are not there do to the numbers."""
+    if not results.is_unfinished:
+        return "the tasks have different numbers of samples"
+    if any(point.vote != "none" for point in results.points):
+        return "undecided tasks, the harder ones as a rule, are in no rate"
+    return "short ones finish first and are more often right, so accuracy may be far too high and no interval holds"
 
 
 def _few(names: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""What a run found, in sentences that stand on their own: never a number without its interval."""
+"""What a run found, in sentences that stand on their own: no number without its interval, or why it has none."""
 
 from __future__ import annotations
 
@@ -22,15 +22,17 @@ def result_sentences(results: Results) -> list[str]:
 
 def _headline(results: Results, found: Sequence[CurvePoint]) -> str:
     point = found[-1]
-    start = "So far, " if results.is_partial else ""
-    return (
-        f"{start}{results.run['model']} is right on {percent(point.accuracy)} of {results.run['task_set']} "
-        f"[95 % interval {100 * point.low:.1f} to {100 * point.high:.1f}] {_within(point)}{_without_thinking(found)}."
-    )
+    right = f"{results.run['model']} is right on {percent(point.accuracy)} of {results.run['task_set']}"
+    if results.is_unfinished:  # its samples are no random ones
+        return f"So far, {right} [no interval holds before the run is finished] {_within(point, results)}."
+    interval = f"[95 % interval {100 * point.low:.1f} to {100 * point.high:.1f}]"
+    return f"{right} {interval} {_within(point, results)}{_without_thinking(found)}."
 
 
-def _within(point: CurvePoint) -> str:
-    if point.budget == 0:
+def _within(point: CurvePoint, results: Results) -> str:
+    if "imported" in results.run:
+        limit = "in completions of another tool"
+    elif point.budget == 0:
         limit = "without thinking"
     elif point.budget == NO_LIMIT:
         limit = "with no limit on its thinking"
@@ -52,12 +54,15 @@ def _interval(point: CurvePoint) -> str:
 
 
 def _of_the_curve(results: Results) -> Iterator[str]:
+    if results.is_unfinished:
+        return
     if results.differences:
         yield _steps(results.differences)
     shape = results.shape
     if shape.log_linear is not None:
         fit = shape.log_linear
-        yield (f"Each doubling of the tokens spent brings {points(fit.slope, fit.low, fit.high)} points of accuracy.")
+        gain = points(fit.slope, fit.low, fit.high)
+        yield f"On average over these budgets, each doubling of the tokens spent brings {gain} points of accuracy."
     if shape.saturation is not None and len([p for p in results.points if p.budget > 0]) > 1:
         best = shape.saturation
         where = f"{format_budget(best.budget_low)} to {format_budget(best.budget_high)}"

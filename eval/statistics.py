@@ -81,14 +81,19 @@ def difference_interval(differences: Floats) -> Estimate:
     n_tasks = len(known)
     if not n_tasks:
         return Estimate(math.nan, math.nan, math.nan, "none", 0)
-    squares = float(np.square(known).sum())
-    change = float(np.abs(known).sum())
-    step = _towards_one(squares / change, change**2 / squares) if squares else 1.0
+    step = typical_change(known)
     centre = known.sum() / (n_tasks + 2)
-    variance = (squares + 2 * step**2) / (n_tasks + 2) - centre**2
+    variance = (float(np.square(known).sum()) + 2 * step**2) / (n_tasks + 2) - centre**2
     half = _quantile(n_tasks - 1, step) * math.sqrt(variance / (n_tasks + 2))
     low, high = max(-1.0, centre - half), min(1.0, centre + half)
     return Estimate(float(known.mean()), float(low), float(high), "bonett-price", n_tasks)
+
+
+def typical_change(differences: Floats) -> float:
+    """By how much a task changes that does: the mean change, weighted by itself, drawn towards 1 where few change."""
+    squares = float(np.square(differences).sum())
+    change = float(np.abs(differences).sum())
+    return _towards_one(squares / change, change**2 / squares) if squares else 1.0
 
 
 def simultaneous_factor(rates: Floats, *, seed: int = 0, resamples: int = RESAMPLES) -> float:

@@ -122,6 +122,7 @@ def _run(name: str, summary: Summary) -> Run:
         what_is_measured(summary.folder),
         seed=run["seed"],
         counted="imported" not in run,
+        unfinished=summary.results.is_unfinished,
         voting=summary.voting,
     )
 

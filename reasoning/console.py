@@ -176,7 +176,7 @@ def _row(point: CurvePoint) -> tuple[str, ...]:
         label,
         "-" if math.isnan(point.tokens_mean) else f"{point.tokens_mean:,.0f}",
         f"{100 * point.accuracy:.1f} %  [{100 * point.low:.1f}, {100 * point.high:.1f}]",
-        f"{100 * point.bound_share:.0f} %",
+        "-" if math.isnan(point.bound_share) else f"{100 * point.bound_share:.0f} %",
         f"{100 * point.no_answer_share:.0f} %",
         f"{point.n_samples:,}",
     )

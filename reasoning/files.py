@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
+
+Record = TypeVar("Record")
 
 
 class StoredDataError(ValueError):
-    """A stored line cannot be read; the message names the file and the line."""
+    """What is stored cannot be read; the message names the file and the line."""
 
 
 class JsonLinesWriter:
@@ -66,6 +68,23 @@ def read_json_lines(path: Path, *, before: str | None = None) -> Iterator[dict[s
             yield record
 
 
+def read_as(path: Path, make: Callable[[dict[str, Any]], Record], *, before: str | None = None) -> Iterator[Record]:
+    """What `make` makes of each record of a file, as `read_json_lines` reads them.
+
+    Raises:
+        StoredDataError: a whole line is not a JSON object, or not one that `make` can use.
+    """
+    for number, record in enumerate(read_json_lines(path, before=before), start=1):
+        try:
+            made = make(record)
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+            why = f"{type(error).__name__}: {error}"
+            raise StoredDataError(
+                f"{path}, line {number}: not a record of this file ({why}); remove the line and run again"
+            ) from None
+        yield made
+
+
 def write_json_lines(path: Path, records: Iterable[Mapping[str, Any]]) -> None:
     """Replace a file of JSON lines as a whole."""
     _replace(path, b"".join(map(_line, records)))
@@ -77,7 +96,18 @@ def write_json(path: Path, value: Mapping[str, Any]) -> None:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    return json.loads(path.read_text(encoding="utf-8"))
+    """The object in a file.
+
+    Raises:
+        StoredDataError: there is none.
+    """
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:
+        value = None
+    if not isinstance(value, dict):
+        raise StoredDataError(f"{path}: not a JSON object; it was damaged after it was written")
+    return value
 
 
 def write_text(path: Path, text: str) -> None:

@@ -11,7 +11,7 @@ from reasoning.config import ConfigError
 from reasoning.engine.base import Engine
 from reasoning.engine.copy_rate import copy_rate
 from reasoning.engine.steps import COLUMNS, Steps
-from reasoning.files import read_json_lines
+from reasoning.files import read_as
 from reasoning.kv_cache import KvCache
 from reasoning.model_shape import DTYPE_BYTES, load_shape
 from reasoning.run_folder import RunFolder
@@ -47,7 +47,7 @@ def read_throughput(
     folder: RunFolder, manifest: Mapping[str, Any], samples: Sequence[GradedSample]
 ) -> Throughput | None:
     """What the profile of a run says; None if it has none. Rates are held against the device of the last attempt."""
-    steps = join([Steps(**{name: line[name] for name in COLUMNS}) for line in read_json_lines(folder.steps)])
+    steps = join(list(read_as(folder.steps, lambda line: Steps(**{name: line[name] for name in COLUMNS}))))
     profiled = [attempt for attempt in manifest["attempts"] if "profile" in attempt]
     if not len(steps) or not profiled:
         return None

@@ -9,14 +9,14 @@ from __future__ import annotations
 import fcntl
 import os
 import re
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from reasoning.files import read_json, read_json_lines, write_json
+from reasoning.files import StoredDataError, read_as, read_json, write_json
 from reasoning.records import generations_of, key_of, keys_of, task_of, verdict_of
 from reasoning.types import FinishReason, Generation, SampleKey, Task
 from verifiers.base import Verdict
@@ -137,35 +137,36 @@ class RunFolder:
         write_json(self.manifest, self.read_manifest() | changes)
 
     def read_tasks(self) -> dict[str, Task]:
-        return {task.id: task for task in map(task_of, read_json_lines(self.tasks))}
+        """The tasks of the run by id. To ask for one that it does not have is a StoredDataError."""
+        return _Tasks(self.tasks, {task.id: task for task in read_as(self.tasks, task_of)})
 
     def read_generations(self) -> Iterator[Generation]:
         """Every stored generation in the order of writing. A key comes again when its sample had failed before."""
-        for line in read_json_lines(self.traces):
-            yield from generations_of(line)
+        for rows in read_as(self.traces, lambda line: tuple(generations_of(line))):
+            yield from rows
 
     def read_verdicts(self) -> dict[SampleKey, Verdict]:
-        return dict(map(verdict_of, read_json_lines(self.verdicts)))
+        return dict(read_as(self.verdicts, verdict_of))
 
     def graded_keys(self) -> set[SampleKey]:
-        return set(map(key_of, read_json_lines(self.verdicts, before="status")))
+        return set(read_as(self.verdicts, key_of, before="status"))
 
     def read_last_states(self) -> dict[int, dict[str, Any]]:
         """The last state of the engine in each attempt at the run."""
-        return {state["attempt"]: state for state in read_json_lines(self.engine_states)}
+        return dict(read_as(self.engine_states, _by_attempt))
 
     def read_states(self) -> dict[int, list[dict[str, Any]]]:
         """The states of the engine in each attempt at the run."""
         states: dict[int, list[dict[str, Any]]] = {}
-        for state in read_json_lines(self.engine_states):
-            states.setdefault(state["attempt"], []).append(state)
+        for attempt, state in read_as(self.engine_states, _by_attempt):
+            states.setdefault(attempt, []).append(state)
         return states
 
     def read_answers(self) -> Iterator[tuple[tuple[SampleKey, ...], str]]:
         """Every stored answer with the samples that it is for, as written; failures of the engine have none."""
-        for line in read_json_lines(self.traces, before="text"):
-            if line["finish_reason"] != FinishReason.ERROR:
-                yield keys_of(line), line["answer_text"]
+        for keys, reason, answer in read_as(self.traces, _answer_of, before="text"):
+            if reason != FinishReason.ERROR:
+                yield keys, answer
 
     def finished_keys(self) -> set[SampleKey]:
         return {key for keys, _ in self.read_answers() for key in keys}
@@ -187,6 +188,25 @@ class RunFolder:
             yield
         finally:
             os.close(descriptor)
+
+
+class _Tasks(dict[str, Task]):
+    """A sample of a task that is not there is found wherever it is asked for: the file was changed or is gone."""
+
+    def __init__(self, path: Path, tasks: dict[str, Task]) -> None:
+        super().__init__(tasks)
+        self._path = path
+
+    def __missing__(self, task_id: str) -> Task:
+        raise StoredDataError(f"{self._path} has no task '{task_id}', of which a sample is stored; put the file back")
+
+
+def _answer_of(line: Mapping[str, Any]) -> tuple[tuple[SampleKey, ...], str, str]:
+    return keys_of(line), line["finish_reason"], line["answer_text"]
+
+
+def _by_attempt(state: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+    return state["attempt"], state
 
 
 def open_run(path: Path) -> RunFolder:

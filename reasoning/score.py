@@ -48,6 +48,10 @@ def main(arguments: Sequence[str]) -> int:
         raise ConfigError("--audit compares the verdicts that are stored; grade with --grading first, then audit")
     if given.tasks is None and given.run.is_file():
         raise ConfigError(f"{given.run} is a file; say which tasks its completions answer: --tasks NAME or FILE")
+    if given.tasks is not None and given.run.is_dir():
+        raise ConfigError(
+            f"{given.run} is a folder; --tasks is for a file of completions: leave it out, a run has its own"
+        )
     if given.tasks is None and given.out is not None:
         raise ConfigError("--out is for the completions of a file, with --tasks; a run is graded where it is")
     folder = open_run(given.run) if given.tasks is None else _import(given.run, given.tasks, given.out, given.grading)
@@ -76,7 +80,8 @@ def _score(folder: RunFolder, policy: str) -> int:
     summary = summarise(folder)
     changed = sum(key in before and before[key].status != verdict.status for key, verdict in after.items())
     print_summary(summary)
-    console.say(f"{changed:,} of {len(after):,} verdicts changed")
+    if before:
+        console.say(f"{changed:,} of {len(after):,} verdicts changed")
     return ExitCode.DOUBTFUL if summary.results.violations else ExitCode.DONE
 
 

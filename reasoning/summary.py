@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -72,6 +73,7 @@ def summarise(folder: RunFolder, policies: Sequence[Policy] = (), chosen: Chosen
         throughput=read_throughput(folder, manifest, samples),
         kv=_kv_growth(folder, manifest),
         voting=voting,
+        ungraded=len(found.ungraded),
     )
     if "imported" in run:
         built = _without_tokens(built)
@@ -123,7 +125,8 @@ def _without_tokens(built: Results) -> Results:
     """The results of completions whose tokens nobody counted: no statement that rests on tokens is left."""
     levels = {level: uncounted(points) for level, points in built.levels.items()}
     shape = Shape(None, built.shape.saturation, built.shape.steepest_fall, None)
-    return replace(built, points=uncounted(built.points), levels=levels, shape=shape, parallel=())
+    cost = dict.fromkeys(built.cost, math.nan)
+    return replace(built, points=uncounted(built.points), levels=levels, shape=shape, parallel=(), cost=cost)
 
 
 def plot(runs: Sequence[tuple[Path, Results]], stem: Path, names: Sequence[str] = ()) -> tuple[Path, ...]:
@@ -194,6 +197,7 @@ class _Found:
     violations: dict[SampleKey, str]
     longest: dict[tuple[str, int], _Thinking]
     redrawn: set[tuple[str, int]]
+    ungraded: set[SampleKey]
     examples: Examples
     decoded_tokens: int = 0
     cached_tokens: int = 0
@@ -262,7 +266,7 @@ def _read(folder: RunFolder, manifest: Mapping[str, Any], tasks: Mapping[str, Ta
     config, verdicts = folder.read_config(), folder.read_verdicts()
     think = manifest["think"]
     markers = ThinkMarkers(tuple(think["open_ids"]), tuple(think["close_ids"]))
-    found = _Found({}, {}, {}, set(), Examples())
+    found = _Found({}, {}, {}, set(), set(), Examples())
     for generation in folder.read_generations():
         key = generation.key
         found.decoded_tokens += generation.decoded_tokens
@@ -276,6 +280,8 @@ def _read(folder: RunFolder, manifest: Mapping[str, Any], tasks: Mapping[str, Ta
         if generation.finish_reason == FinishReason.ERROR or key in verdicts:
             found.samples[key] = graded_sample(generation, tasks[key.task_id], verdicts.get(key))
             found.examples.offer(found.samples[key], generation, tasks[key.task_id], verdicts.get(key))
+        else:
+            found.ungraded.add(key)
     return found
 
 

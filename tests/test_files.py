@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from reasoning.files import (
     JsonLinesWriter,
     StoredDataError,
+    read_as,
     read_json,
     read_json_lines,
     write_json,
@@ -59,6 +60,22 @@ def test_a_whole_line_that_is_no_object_is_an_error_with_its_number(tmp_path, br
     path.write_bytes(b'{"a":1}\n' + broken + b'{"a":2}\n')
     with pytest.raises(StoredDataError, match="line 2: not a JSON object"):
         list(read_json_lines(path))
+
+
+@pytest.mark.parametrize("broken", ["{}", '{"n":"x"}', '{"n":null}', '{"n":[]}'])
+def test_a_record_of_another_kind_is_an_error_with_its_number(tmp_path, broken):
+    path = tmp_path / "log.jsonl"
+    path.write_text(f'{{"n":1}}\n{broken}\n')
+    with pytest.raises(StoredDataError, match="line 2: not a record of this file"):
+        list(read_as(path, lambda record: int(record["n"])))
+
+
+@pytest.mark.parametrize("broken", ["", "{", "[]", "3"])
+def test_a_file_that_holds_no_object_is_an_error_with_its_name(tmp_path, broken):
+    path = tmp_path / "value.json"
+    path.write_text(broken)
+    with pytest.raises(StoredDataError, match=r"value\.json: not a JSON object"):
+        read_json(path)
 
 
 def test_a_file_that_is_not_there_has_no_records(tmp_path):

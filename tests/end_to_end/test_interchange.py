@@ -82,7 +82,7 @@ def test_every_form_gives_the_same_run(tmp_path, tasks, run: Run, form):
     file, out = write(tmp_path / "answers.jsonl", FORMS[form]), tmp_path / "run"
     outcome = run([str(file), "--tasks", str(tasks), "--out", str(out)], score.main)
     assert outcome.code == 0
-    assert "warning: 1 tasks have no completion in the file and are left out" in outcome.out
+    assert "warning: tasks without a completion in the file, which are left out: 1" in outcome.out
     (point,) = results(out)["points"]
     assert (point["label"], point["n_tasks"], point["n_samples"]) == ("none", 2, 4)
     assert point["accuracy"] == 0.5
@@ -91,7 +91,12 @@ def test_every_form_gives_the_same_run(tmp_path, tasks, run: Run, form):
     assert point["tokens_mean"] is None, "nobody counted them: unknown, not zero"
     assert results(out)["status"] == "complete"
     assert read_json(out / "manifest.json")["imported"]["form"] == form
-    assert "tokens a sample" not in (out / "report.html").read_text("utf-8")
+    assert point["bound_share"] is None, "what ended them is not known either"
+    assert set(read_json(out / "results.json")["cost"].values()) == {None}
+    page = (out / "report.html").read_text("utf-8")
+    assert "in completions of another tool (2 tasks, 4 samples)" in page
+    assert not any(unknown in page for unknown in ("tokens a sample", "no limit on its thinking", "decoded tokens"))
+    assert "verdicts changed" not in outcome.out, "there were none before"
 
 
 def test_the_folder_is_an_ordinary_run(tmp_path, tasks, folder, run: Run):
@@ -128,6 +133,7 @@ def test_thinking_that_never_closed_and_failures_stay_apart(tmp_path, tasks, run
     assert run([str(file), "--tasks", str(tasks), "--out", str(out)], score.main).code == 0
     (point,) = results(out)["points"]
     assert (point["n_samples"], point["n_missing"], point["accuracy"]) == (2, 1, 0.5)
+    assert "the other tool failed on 1 of 3 samples; they are in no rate" in results(out)["warnings"]
     stored = {trace["task_id"]: trace for trace in lines(out / "traces.jsonl")}
     assert stored["a"]["finish_reason"] == "unclosed"
     assert (stored["b"]["finish_reason"], stored["b"]["error"]) == ("error", "connection lost")
@@ -137,7 +143,7 @@ def test_thinking_that_never_closed_and_failures_stay_apart(tmp_path, tasks, run
 def test_uneven_samples_make_a_partial_run(tmp_path, tasks, run: Run):
     file, out = write(tmp_path / "answers.jsonl", FORMS["plain"][:3]), tmp_path / "run"
     outcome = run([str(file), "--tasks", str(tasks), "--out", str(out)], score.main)
-    assert "warning: partial run: 3 of 4 samples" in outcome.out
+    assert "warning: partial run: 3 of 4 samples; the tasks have different numbers of samples" in outcome.out
     assert results(out)["points"][0]["pass_at"] == {"1": 0.75}, "one task has one sample alone"
 
 

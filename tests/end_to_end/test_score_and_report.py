@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import csv
+import re
 import shutil
+import subprocess
+import sys
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +21,7 @@ from reasoning.pages import line_names
 from reasoning.run_folder import RunFolder
 from reasoning.summary import plot, summarise
 from tests.end_to_end.conftest import Outcome, arguments, cost, lines, results, verdicts
+from tests.end_to_end.scripted import ROOT
 
 Run = Callable[..., Outcome]
 
@@ -61,6 +67,54 @@ def test_report_marks_an_unfinished_run(folder, run: Run):
     figure = read_json(folder / "plots" / "accuracy.json")
     assert "PARTIAL" in figure["caption"]
     assert figure["title"].startswith("PARTIAL RUN: How often ")
+
+
+@pytest.mark.parametrize("command", [score.main, report.main])
+@pytest.mark.parametrize(
+    ("file", "content", "said"),
+    [
+        ("traces.jsonl", '{"task_id":"a"}\n', "traces.jsonl, line 1: not a record"),
+        ("verdicts.jsonl", '{"task_id":"a","sample":0,"budget":8,"status":"maybe"}\n', "line 1: not a record"),
+        ("verdicts.jsonl", "[]\n", "line 1: not a JSON object"),
+        ("tasks.jsonl", "{}\n", "tasks.jsonl, line 1: not a record"),
+        ("tasks.jsonl", "", "tasks.jsonl has no task"),
+        ("engine.jsonl", "{}\n", "engine.jsonl, line 1: not a record"),
+        ("config.json", "{", "config.json: not a JSON object"),
+        ("manifest.json", "", "manifest.json: not a JSON object"),
+    ],
+)
+def test_a_damaged_file_is_named(folder, run: Run, command, file, content, said):
+    (folder / file).write_text(content)
+    outcome = run([str(folder)], command)
+    assert (outcome.code, said in outcome.err) == (2, True), outcome.err
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/results.md"])
+def test_the_lines_that_read_a_run_with_pandas(folder, tmp_path, page):
+    (code,) = re.findall(r"```python\n(import pandas.*?)```", (ROOT / page).read_text("utf-8"), re.DOTALL)
+    ids = sorted({verdict["task_id"] for verdict in lines(folder / "verdicts.jsonl")})
+    same_number = "dtype" in code
+    names = {task_id: "0" * place + "1" if same_number else task_id for place, task_id in enumerate(ids)}
+    for name in ("traces", "verdicts"):
+        own = [line | {"task_id": names[line["task_id"]]} for line in lines(folder / f"{name}.jsonl")]
+        write_json_lines(folder / f"{name}.jsonl", own)
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "demo").symlink_to(folder)
+    code += "samples[['budget', 'status', 'text']].to_csv('samples.csv')"
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, timeout=100)
+    with (tmp_path / "samples.csv").open() as table:
+        found = Counter((row["budget"], row["status"]) for row in csv.DictReader(table))
+    assert found.total() == 128
+    for point in results(folder)["points"]:
+        budget = "" if point["budget"] is None else f"{point['budget']:.1f}"  # none is NaN
+        assert found[budget, "correct"] == point["statuses"]["correct"]
+
+
+def test_report_says_where_verdicts_are_to_be_had(folder, run: Run):
+    stored = lines(folder / "verdicts.jsonl")
+    write_json_lines(folder / "verdicts.jsonl", stored[:100])
+    assert "stored answers without a verdict, in no rate: 28" in run([str(folder)], report.main).out
+    assert "without a verdict" not in run([str(folder)], score.main).out
 
 
 @pytest.mark.parametrize("kept", ["nothing", "failures"])
@@ -127,7 +181,9 @@ def test_a_comparison_marks_an_unfinished_run_and_needs_results(folder, tmp_path
     half = Path(shutil.copytree(folder, tmp_path / "half"))
     stored = lines(half / "traces.jsonl")
     write_json_lines(half / "traces.jsonl", stored[: len(stored) // 2])
-    assert run([str(folder), str(half)], report.main).code == 0
+    compared = run([str(folder), str(half)], report.main)
+    assert (compared.code, "half is not finished" in compared.out) == (0, True)
+    assert not any(claim in compared.out for claim in ("A difference", "No difference", "makes a run uncertain"))
     assert read_json(folder / "plots" / "comparison.json")["title"].startswith("PARTIAL RUN: ")
     assert "half: partial run: " in (folder / "comparison.html").read_text("utf-8")
     write_json_lines(half / "traces.jsonl", [])
@@ -167,6 +223,11 @@ def test_lines_are_named_after_what_tells_the_runs_apart(folder, tmp_path, monke
     assert line_names([(Path("."), found.run), (tmp_path / "third", found.run)]) == ["finished", "third"]
     drawn = read_json(plot([(folder, found), (tmp_path / "other", larger)], tmp_path / "comparison")[2])["series"]
     assert [line["name"] for line in drawn] == ["tiny", "large"]
+
+
+def test_tasks_are_for_a_file_of_completions(folder, run: Run):
+    outcome = run([str(folder), "--tasks", "countdown"], score.main)
+    assert (outcome.code, "is a folder; --tasks is for a file of completions" in outcome.err) == (2, True)
 
 
 def test_score_and_report_need_a_run(tmp_path, run: Run):

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from eval.comparison import detectable_difference, holm, noise_floor, paired_test
-from eval.statistics import difference_interval
 
 
 @given(st.integers(0, 12), st.integers(0, 12), st.integers(0, 30))
@@ -57,16 +56,45 @@ def test_a_comparison_without_tasks_costs_the_others_nothing():
     assert isnan(adjusted[1])
 
 
-def test_the_detectable_difference_is_found_four_times_in_five():
+@pytest.mark.parametrize("comparisons", [1, 5])
+def test_the_detectable_difference_is_found_four_times_in_five(comparisons):
     rng = np.random.default_rng(2)
     p, n, k = 0.5, 200, 4
-    width = [difference_interval((rng.binomial(k, p, n) - rng.binomial(k, p, n)) / k) for _ in range(50)]
-    delta = float(np.mean([detectable_difference(one) for one in width]))
+    gaps = [(rng.binomial(k, p, n) - rng.binomial(k, p, n)) / k for _ in range(20)]
+    delta = float(np.mean([detectable_difference(gap, comparisons) for gap in gaps]))
     hits = 0
     for _ in range(400):
         gap = (rng.binomial(k, p + delta, n) - rng.binomial(k, p, n)) / k
-        hits += difference_interval(gap).low > 0
+        hits += paired_test(gap, resamples=2_000) <= 0.05 / comparisons
     assert 0.74 < hits / 400 < 0.86
+
+
+@pytest.mark.parametrize("comparisons", [1, 3, 9])
+@pytest.mark.parametrize(("n_tasks", "changed"), [(12, 0), (30, 0), (30, 9), (100, 0), (100, 10), (300, 90)])
+def test_the_detectable_difference_of_one_sample_a_task_is_found_by_mcnemars_test(n_tasks, changed, comparisons):
+    seen = np.zeros(n_tasks)
+    seen[:changed] = np.resize([1.0, -1.0], changed)
+    delta = detectable_difference(seen, comparisons)
+    share = max((changed + 2) / (n_tasks + 2), delta)
+    rng = np.random.default_rng(4)
+    drawn = rng.choice([1.0, -1.0, 0.0], (2_000, n_tasks), p=[(share + delta) / 2, (share - delta) / 2, 1 - share])
+    found = np.mean([paired_test(one) <= 0.05 / comparisons for one in drawn])
+    assert 0.77 < found < 0.83
+
+
+def test_the_detectable_difference_by_hand():
+    # Six gains of six are p = 2 / 64 = 0.031; with two comparisons it takes seven. All must gain: 0.8^(1/6), 0.8^(1/7)
+    assert detectable_difference(np.zeros(6)) == pytest.approx(0.8 ** (1 / 6), abs=1e-4)
+    assert detectable_difference(np.zeros(7), 2) == pytest.approx(0.8 ** (1 / 7), abs=1e-4)
+    assert isnan(detectable_difference(np.zeros(5)))
+    assert isnan(detectable_difference(np.zeros(6), 2))
+    assert isnan(detectable_difference(np.array([nan])))
+
+
+@given(st.lists(st.sampled_from([-1.0, -0.5, -0.25, 0.0, 0.25, 0.5, 1.0, nan]), max_size=40), st.integers(1, 12))
+def test_a_detectable_difference_is_one_that_can_be(differences, comparisons):
+    size = detectable_difference(np.array(differences), comparisons)
+    assert isnan(size) or 0 < size <= 1
 
 
 def test_the_noise_floor_is_the_noise_of_sampling():

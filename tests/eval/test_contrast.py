@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -59,8 +60,49 @@ def test_too_few_tasks_are_not_said_to_find_the_impossible():
     first = run("a", {8: [True, True]})
     second = run("b", {8: [True, False]})
     comparison = compare_runs([first, second])
-    assert comparison.contrasts[0].detectable > 1
+    assert math.isnan(comparison.contrasts[0].detectable)
     assert "no true difference would be found four times in five, however large" in say(comparison)[0]
+
+
+def test_what_could_have_been_seen_is_as_corrected_as_what_is_a_difference():
+    budgets = (8, 16, 32)
+    alone = compare_runs([run("a", {8: [True] * 40}), run("b", {8: [True] * 40})]).contrasts
+    together = compare_runs([run(name, dict.fromkeys(budgets, [True] * 40)) for name in "ab"]).contrasts
+    assert len({contrast.detectable for contrast in together}) == 1
+    # 6 gains in 40 are p = 0.031, of three comparisons 7 are needed: p = 0.016
+    assert 6 / 40 < alone[0].detectable < together[0].detectable
+    assert together[0].detectable > 7 / 40
+
+
+def test_some_budgets_may_have_too_few_tasks_to_see_anything():
+    first, second = (run(name, {8: [True] * 20, 16: [True] * 20}) for name in "ab")
+    few = [sample for sample in second.samples if sample.key.budget == 8 or sample.key.task_id < "t003"]
+    (sentence, *_) = say(compare_runs([first, replace(second, samples=few)]))
+    assert "points would be found four times in five, at some budgets none: too few tasks" in sentence
+
+
+@pytest.mark.parametrize("which", [(0,), (1,), (0, 1)])
+def test_a_run_that_is_not_finished_is_no_difference(which):
+    # What is there of such a run are its short samples, which are more often right.
+    same = {"settings": {"samples": 1}}
+    runs = [replace(run("a", {8: [False] * 40}), **same), replace(run("b", {8: [True] * 40}), **same)]
+    assert compare_runs(runs).contrasts[0].is_difference
+    assert compare_runs(runs).noise
+    half = [replace(one, unfinished=number in which) for number, one in enumerate(runs)]
+    comparison = compare_runs(half)
+    assert not comparison.contrasts[0].is_difference
+    assert not comparison.noise
+    (sentence,) = say(comparison)
+    who = {(0,): "a is", (1,): "b is", (0, 1): "b and a are"}[which]
+    assert sentence.startswith(f"Nothing is decided between b and a: {who} not finished, and ")
+    assert "So far, b against a is at 8 (+100.0 [" in sentence
+
+
+def test_an_unfinished_run_leaves_the_others_decided():
+    runs = [run("a", {8: [False] * 40}), run("b", {8: [True] * 40}), run("c", {8: [True] * 40})]
+    first, second = say(compare_runs([*runs[:2], replace(runs[2], unfinished=True)]))
+    assert first.startswith("A difference: b is more often right at 8")
+    assert second.startswith("Nothing is decided between c and a: c is not finished")
 
 
 def test_tasks_that_are_not_paired_are_said():
@@ -99,6 +141,15 @@ def test_an_id_that_stands_for_another_task_is_not_common():
         ValueError, match=r"no task in common \(a: set, 2 tasks, b: set, 1 tasks; 1 ids are in all, but"
     ):
         compare_runs([first, other])
+
+
+def test_a_solution_that_no_verifier_reads_may_differ():
+    one, other = (replace(task("x"), meta={"numbers": [1, 2], "solution": how}) for how in ("1 + 2", "2 + 1"))
+    first, second = run("a", {8: [True]}, tasks=[one]), run("b", {8: [True]}, tasks=[other])
+    assert compare_runs([first, second]).n_common == 1
+    second = run("b", {8: [True]}, tasks=[replace(other, meta={**other.meta, "numbers": [1, 3]})])
+    with pytest.raises(ValueError, match="1 ids are in all, but"):
+        compare_runs([first, second])
 
 
 def test_a_prompt_may_differ():

@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from eval.allocation import MapPoint
@@ -14,9 +15,10 @@ from eval.contrast import compare_runs
 from eval.contrast_plots import difference_figure
 from eval.cost_plots import accuracy_by_seconds, mean_seconds, policy_figure
 from eval.curves import MISSING, GradedSample
+from eval.figure import Words
 from eval.gallery import draw_run
 from eval.labels import Box
-from eval.parallel_plots import parallel_heat_map, samples_curve, sequential_or_parallel
+from eval.parallel_plots import label_place, parallel_heat_map, samples_curve, sequential_or_parallel
 from eval.policies import parse_policy
 from eval.results import Results, build
 from eval.sample_plots import outcome_mix, token_use
@@ -124,6 +126,20 @@ def test_sequential_against_parallel(tmp_path):
     assert heat["cells"][-1]["tokens_mean"] == pytest.approx(
         4 * sum(s.spent_tokens for s in graded() if s.key.budget == 120) / 48
     )
+
+
+def test_a_line_of_equal_cost_is_drawn_where_it_can_be_named():
+    tokens = np.outer([1, 2, 4], [77, 219])  # votes by budgets: between one vote and two it costs 109 to 310
+    cost = np.log10(tokens)
+    assert label_place(cost, 100) is None
+    x, edge = label_place(cost, 300) or (0, 0)
+    assert edge == 2
+    assert x == pytest.approx(0.5 + np.log(300 / (77 * 8**0.5)) / np.log(219 / 77))
+    assert label_place(cost, 10) is label_place(cost, 10_000) is None
+
+
+def test_a_caption_has_no_gap_where_a_sentence_is_empty():
+    assert Words("t", f"One. {''} Two. {''}").caption == "One. Two."
 
 
 def test_few_samples_have_no_map(tmp_path):

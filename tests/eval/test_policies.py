@@ -13,6 +13,7 @@ from eval.policies import POLICIES, apply_policies, parse_policy
 from eval.replay import draw, filter_traces, replay_thinking
 from eval.savings import Outcomes, compare, policy_row, tokens_for
 from eval.stored import whole_samples
+from eval.voting import vote
 from reasoning.budget.drawing import AdaptiveShare, BetaStop
 from reasoning.budget.policies import ONLINE, REPLAYED
 from reasoning.budget.stopping import Agreement, Confidence
@@ -244,6 +245,21 @@ def test_samples_that_are_not_whole_are_left_out_and_counted():
     assert policy("agree:2", [one for one in samples if one.key.budget != 0]) == policy("agree:2", samples)
     with pytest.raises(ConfigError, match="no sample that is there at every budget"):
         policy("never", [replace(one, status=MISSING) for one in many()])
+
+
+@pytest.mark.parametrize("text", ["vote", "best", "asc:1"])
+@pytest.mark.parametrize("left", [1, 2, 3])
+def test_the_baseline_of_votes_is_all_samples_of_every_task(text, left):
+    """A task that lost samples to the engine makes nobody else's baseline smaller."""
+    surest = [replace(one, answer_confidence=0.9, thinking_confidence=-0.1) for one in many()]
+    fewer = [one for one in surest if one.key.task_id != "t00" or one.key.sample < left]
+    found, every = policy(text, fewer), [one for one in fewer if one.key.budget == NO_LIMIT]
+    by_task = [[one for one in every if one.key.task_id == name] for name in sorted({s.key.task_id for s in every})]
+    votes = [vote([one.label for one in own], [one.status == "correct" for one in own]) for own in by_task]
+    assert found.baseline_accuracy == pytest.approx(np.mean(votes))
+    assert found.baseline_tokens_mean == pytest.approx(sum(one.spent_tokens for one in every) / 12)
+    if text == "vote":
+        assert (found.difference, found.p_value, found.saved, found.saved_low) == (0, 1, 0, 0)
 
 
 @pytest.mark.parametrize(

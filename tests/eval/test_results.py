@@ -12,6 +12,7 @@ import pytest
 
 from eval.curves import MISSING, GradedSample
 from eval.results import Results, as_json, build, write
+from eval.sentences import result_sentences
 from reasoning.types import NO_LIMIT, FinishReason, SampleKey
 
 RUN = {"model": "m", "task_set": "t", "method": "forced answer", "seed": 0}
@@ -40,7 +41,8 @@ def test_doubts_come_worst_first_with_their_numbers():
     found = results(samples, planned=80, violations=("t1 thought too long",), redrawn=2)
     assert found.warnings == [
         "1 of 60 samples did not honour their budget, so the numbers mean nothing: t1 thought too long",
-        "partial run: 60 of 80 samples; budgets may rest on different tasks",
+        "partial run: 60 of 80 samples; short ones finish first and are more often right, "
+        "so accuracy may be far too high and no interval holds",
         "2 samples were drawn again after an interruption and came out differently: "
         "their budgets do not share one trace",
         "the engine failed on 1 of 60 samples; they are in no rate",
@@ -49,6 +51,23 @@ def test_doubts_come_worst_first_with_their_numbers():
         "the thinking ended in a loop: 50 % at none (share of the samples at that budget)",
     ]
     assert found.failed_share == pytest.approx(2 / 60)
+
+
+def test_only_a_finished_run_has_a_curve_to_speak_of():
+    samples = [sample(f"t{n}", budget, "wrong" if budget == 8 else "correct") for n in range(20) for budget in (8, 16)]
+    headline, *curve = result_sentences(results(samples))
+    assert headline.startswith("m is right on 100.0 % of t")
+    assert curve[0].startswith("Accuracy changes with the budget from 8 to 16")
+    (so_far,) = result_sentences(results(samples, planned=80))
+    assert so_far.startswith("So far, m is right on 100.0 % of t [no interval holds before the run is finished] within")
+    assert "95 %" not in so_far
+
+
+def test_completions_of_another_tool_are_never_unfinished():
+    found = replace(results([sample("t", NO_LIMIT)], planned=2), run=RUN | {"imported": {}})
+    assert (found.is_partial, found.is_unfinished) == (True, False)
+    assert found.warnings == ["partial run: 1 of 2 samples; the tasks have different numbers of samples"]
+    assert result_sentences(found)[0].startswith("m is right on 100.0 % of t [95 % interval ")
 
 
 def test_a_model_that_never_thinks_is_named():
