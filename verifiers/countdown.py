@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -42,8 +43,9 @@ def verify_countdown(answer: str, reference: str, meta: Mapping[str, Any]) -> Ve
     """`reference` is the target, `meta["numbers"]` the numbers to use, each exactly once."""
     text = _candidate(answer)
 
-    def verdict(status: Status, detail: str = "") -> Verdict:
-        return Verdict(status, text, reference, "countdown", detail=detail)
+    def verdict(status: Status, detail: str = "", value: Fraction | None = None) -> Verdict:
+        plain = Verdict(status, text, reference, "countdown", detail=detail)
+        return plain if value is None else replace(plain, answer_form=str(value), reference_form=reference)
 
     try:
         target = Fraction(reference)
@@ -53,19 +55,20 @@ def verify_countdown(answer: str, reference: str, meta: Mapping[str, Any]) -> Ve
     if text is None:
         return verdict(Status.NO_ANSWER, "no expression")
     try:
-        problem = check(text, numbers, target)
+        value = evaluate(text, numbers)
     except NotAnExpression as error:
-        problem = str(error)
-    return verdict(Status.WRONG, problem) if problem else verdict(Status.CORRECT)
+        return verdict(Status.WRONG, str(error))
+    right = value == target
+    return verdict(Status.CORRECT if right else Status.WRONG, "" if right else f"gives {value}, not {target}", value)
 
 
-def check(text: str, numbers: Sequence[Fraction], target: Fraction) -> str:
-    """What is wrong with an expression or a chain of steps, empty when nothing is. Raises `NotAnExpression`."""
+def evaluate(text: str, numbers: Sequence[Fraction]) -> Fraction:
+    """The value of an expression or a chain of steps. Raises `NotAnExpression`; also where numbers are misused."""
     if len(text) > MAX_LENGTH:
         raise NotAnExpression(f"longer than {MAX_LENGTH} characters")
     text = _normalise(text)
     steps = _steps(text)
-    return _check_steps(steps, numbers, target) if steps else _check_expression(text, numbers, target)
+    return _end_of(steps, numbers) if steps else _value_of(text, numbers)
 
 
 def _candidate(answer: str) -> str | None:
@@ -96,36 +99,33 @@ def _steps(text: str) -> list[tuple[str, ...]]:
     return steps
 
 
-def _check_steps(steps: Sequence[tuple[str, ...]], numbers: Sequence[Fraction], target: Fraction) -> str:
+def _end_of(steps: Sequence[tuple[str, ...]], numbers: Sequence[Fraction]) -> Fraction:
     left = Counter(numbers)
     for a, operator, b, result in steps:
         step = f"{a} {operator} {b} = {result}"
         for value in (a, b):
             if not left[Fraction(value)]:
-                return f"{value} is not there to use in {step}"
+                raise NotAnExpression(f"{value} is not there to use in {step}")
             left[Fraction(value)] -= 1
         if _apply(operator, Fraction(a), Fraction(b)) != Fraction(result):
-            return f"{step} is not right"
+            raise NotAnExpression(f"{step} is not right")
         left[Fraction(result)] += 1
-    return _used_up(left, target)
-
-
-def _used_up(left: Counter[Fraction], target: Fraction) -> str:
     rest = list(left.elements())
     if len(rest) > 1:
-        return f"{len(rest)} values are left: {', '.join(map(str, rest))}"
-    return "" if rest == [target] else f"gives {rest[0]}, not {target}"
+        raise NotAnExpression(f"{len(rest)} values are left: {', '.join(map(str, rest))}")
+    return rest[0]
 
 
-def _check_expression(text: str, numbers: Sequence[Fraction], target: Fraction) -> str:
+def _value_of(text: str, numbers: Sequence[Fraction]) -> Fraction:
     expression, *claims = (_tokens(part) for part in text.split("="))
     used = Counter(token for token in expression if isinstance(token, Fraction))
     if used != Counter(numbers):  # before evaluating: this bounds the work
-        return f"does not use {', '.join(map(str, numbers))} exactly once each"
-    for tokens in (expression, *claims):
-        if (value := _Parser(tokens).parse()) != target:
-            return f"gives {value}, not {target}"
-    return ""
+        raise NotAnExpression(f"does not use {', '.join(map(str, numbers))} exactly once each")
+    value, *claimed = (_Parser(tokens).parse() for tokens in (expression, *claims))
+    for claim in claimed:
+        if claim != value:
+            raise NotAnExpression(f"gives {claim}, not {value}")
+    return value
 
 
 def _tokens(text: str) -> list[Fraction | str]:
